@@ -1,0 +1,109 @@
+"""The seams: who passes on what. Five protocols and one alias; `pipeline.py` knows nothing else of the stages.
+
+    Source      bytes -> Record            sources/     file, standard input
+    Adapter     Record -> Step             adapters/    one agent log format a file
+    Predictor   history, Step -> Prediction predictors/ shell, recorded, scripted
+    Scorer      Step, Prediction -> Score  scoring/     pure, one measure a file
+    Sink        Verdict -> outside         sinks/       JSONL, log events, ring of recent verdicts
+
+Scores become a Verdict in `policy.decide`, which is a pure function and so needs no seam.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from verifierd.types import History, Position, Prediction, Record, Score, Step, Verdict
+
+__all__ = ("Adapter", "Counts", "Predictor", "Scorer", "Sink", "Source")
+
+
+class Source(Protocol):
+    """One readable stream of complete lines, with a position that can be resumed."""
+
+    path: str
+
+    async def read(self, *, records: int, size: int) -> Sequence[Record]:
+        """The next complete lines: at most `records` of them and about `size` bytes; empty when nothing is new."""
+
+    def position(self, end: int) -> Position:
+        """What to commit once every record up to byte offset `end` (a record's `end`) is done with."""
+
+    async def aclose(self) -> None:
+        """Let go of the file."""
+
+
+class Counts(msgspec.Struct, kw_only=True):
+    """What an adapter met in one file; `inspect` prints it, metrics add it up.
+
+    Attributes:
+        records: Lines seen.
+        calls: Distinct tool calls.
+        paired: Calls whose observation arrived.
+        duplicates: Records that repeat an earlier one.
+        unknown: Count by unknown record type, at most 50 types (the rest under `other`).
+        quarantined: Count by reason of lines that could not be read (`not_json`, `not_object`, `too_long`, ...).
+        salvaged: Records recovered from damaged lines.
+        version: The version the log's writer states, if any.
+    """
+
+    records: int = 0
+    calls: int = 0
+    paired: int = 0
+    duplicates: int = 0
+    unknown: dict[str, int] = msgspec.field(default_factory=dict)
+    quarantined: dict[str, int] = msgspec.field(default_factory=dict)
+    salvaged: int = 0
+    version: str | None = None
+
+
+class Adapter(Protocol):
+    """Reads one file of one format. It may hold a half step; what it holds is its state."""
+
+    format: str
+    counts: Counts
+
+    def feed(self, record: Record) -> Iterable[Step]:
+        """The steps that this line completes. Never raises on bad input: what cannot be read is counted."""
+
+    def settle(self) -> Iterable[Step]:
+        """The file is idle: give up waiting for siblings of a batch; calls without a result are kept."""
+
+    def finish(self) -> Iterable[Step]:
+        """The file is over: whatever is still open becomes a step, `missing` if its observation never came."""
+
+    def dump(self) -> bytes:
+        """What must survive a restart, versioned."""
+
+    def load(self, state: bytes) -> None:
+        """Take up a dumped state."""
+
+
+class Predictor(Protocol):
+    """Says what the observation of a step should be. It must not look at `step.observation` to say so.
+
+    It is a function of history and action; state kept between calls is a cache, keyed by the history's
+    `(key, run)`, and is caught up from the history whenever it is behind or gone.
+    """
+
+    name: str
+
+    async def predict(self, history: History, step: Step) -> Prediction:
+        """Predict; errors are an abstention, never an exception."""
+
+    async def aclose(self) -> None:
+        """End workers and free caches."""
+
+
+Scorer = Callable[[Step, Prediction], Score]
+
+
+class Sink(Protocol):
+    """Takes verdicts out. Verdicts come in the order of `seq`, already committed."""
+
+    async def emit(self, verdicts: Sequence[Verdict]) -> None:
+        """Pass on; an error of the outside world is the sink's to report and retry."""
+
+    async def aclose(self) -> None:
+        """Write out what is buffered."""
