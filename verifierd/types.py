@@ -204,7 +204,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def copy_id(self) -> str | None:
-        """Identity across trajectories: equal for a call that a resumed or forked session copied; None if unknowable."""
+        """Identity across trajectories: equal for a call that a resumed session copied; None if unknowable."""
         if not self.unique or self.call_id is None:
             return None
         return digest(self.format, self.call_id, self.tool, self.action.text, self.observation)
