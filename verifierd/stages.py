@@ -1,10 +1,10 @@
 """The seams: who passes on what. Five protocols and one alias; `pipeline.py` knows nothing else of the stages.
 
-    Source      bytes -> Record            sources/     file, standard input
-    Adapter     Record -> Step             adapters/    one agent log format a file
-    Predictor   history, Step -> Prediction predictors/ shell, recorded, scripted
-    Scorer      Step, Prediction -> Score  scoring/     pure, one measure a file
-    Sink        Verdict -> outside         sinks/       JSONL, log events, ring of recent verdicts
+    Source      bytes -> Record                     sources/     file, standard input
+    Adapter     Record -> Step                      adapters/    one agent log format a file
+    Predictor   history, Step -> Prediction         predictors/  shell, recorded, scripted
+    Scorer      history, Step, Prediction -> Score  scoring/     pure, one measure a file
+    Sink        Verdict -> outside                  sinks/       JSONL, log events, ring of recent verdicts
 
 Scores become a Verdict in `policy.decide`, which is a pure function and so needs no seam.
 """
@@ -88,6 +88,7 @@ class Predictor(Protocol):
     """
 
     name: str
+    model: str | None
 
     async def predict(self, history: History, step: Step) -> Prediction:
         """Predict; errors are an abstention, never an exception."""
@@ -96,7 +97,7 @@ class Predictor(Protocol):
         """End workers and free caches."""
 
 
-Scorer = Callable[[Step, Prediction], Score]
+Scorer = Callable[[History, Step, Prediction], Score]
 
 
 class Sink(Protocol):

@@ -284,6 +284,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
         exit_code: The exit status, or None if not known.
         certain: True if text and status follow from the history by rule, so that a difference is a contradiction;
             False for a model's guess, whose difference is only a likelihood matter.
+        truncated: The text was cut by the token cap.
         abstain: Why there is no prediction; None if there is one.
         detail: The reason in words, for people.
         model: The model's name, where there is one.
@@ -294,6 +295,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None = None
     exit_code: int | None = None
     certain: bool = False
+    truncated: bool = False
     abstain: Abstain | None = None
     detail: str = ""
     model: str | None = None

@@ -1,0 +1,263 @@
+"""All settings on one page. `load` is the only place that reads a settings file or the environment for settings."""
+
+import difflib
+import os
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from verifierd.errors import ConfigError
+
+__all__ = (
+    "AGENT_FOLDERS",
+    "Config",
+    "HttpConfig",
+    "LogConfig",
+    "SourceConfig",
+    "StateConfig",
+    "convert",
+    "default_state",
+    "duration",
+    "load",
+    "parse",
+)
+
+AGENT_FOLDERS = ("~/.claude/projects", "~/.codex/sessions")
+"""Where agents keep their logs; `$CLAUDE_CONFIG_DIR` and `$CODEX_HOME` move them."""
+
+T = TypeVar("T")
+
+
+class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """One group of watched logs.
+
+    Attributes:
+        paths: Files, folders and globs; `~` is the home; relative ones start at the settings file.
+        exclude: Globs of files to leave out.
+        format: `auto` or an adapter's name.
+        start: TOML key `from`: `beginning`, `end`, or a duration such as `24h`: sessions changed within it are read
+            first to last, older ones are counted as skipped until they change.
+    """
+
+    paths: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+    format: str = "auto"
+    start: str = msgspec.field(default="24h", name="from")
+
+    def __post_init__(self) -> None:
+        if not self.paths:
+            raise ValueError("`paths` is empty; name at least one file, folder or glob")
+        duration(self.start)
+
+
+class HttpConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """The admin endpoint: metrics, health, recent verdicts.
+
+    Attributes:
+        enabled: Serve at all.
+        host: Address to bind; others than loopback need `allow-remote`.
+        port: TCP port; 0 takes a free one.
+        allow_remote: Permit a bind that other machines can reach; every request then needs the token.
+    """
+
+    enabled: bool = True
+    host: str = "127.0.0.1"
+    port: int = 9847
+    allow_remote: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise ValueError(f"port {self.port} is not between 0 and 65535")
+
+
+class StateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """What the daemon remembers, transcripts included.
+
+    Attributes:
+        dir: Database, lock and token; None is the system's usual place.
+        retention_days: Steps and verdicts older than this are deleted, but for labelled ones.
+        retention_bytes: Size of the database beyond which the oldest are deleted.
+    """
+
+    dir: str | None = None
+    retention_days: float = 30.0
+    retention_bytes: int = 2 * 1024**3
+
+    def __post_init__(self) -> None:
+        if self.retention_days <= 0:
+            raise ValueError("`retention-days` must be above 0")
+        if self.retention_bytes < 1024**2:
+            raise ValueError("`retention-bytes` must be at least 1048576")
+
+
+class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """The daemon's own log, on standard error.
+
+    Attributes:
+        level: Least severe level that is written.
+        json: JSON lines or a text for people; None decides by whether standard error is a terminal.
+    """
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    json: bool | None = None
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """Everything that `verifierd run` can be told.
+
+    Attributes:
+        sources: What to watch; empty means the agents' own folders that exist.
+        policy: A bundled policy's name or a file.
+        predictor: A chain such as `shell` that replaces the policy's; None keeps it.
+        quotes: How much of a transcript leaves in verdicts: `off`, `short` (2,000 characters) or `full`.
+        max_line_bytes: Longer lines are skipped and counted.
+        grace: Seconds that steps in flight have at shutdown.
+        http, state, log: See there.
+    """
+
+    sources: tuple[SourceConfig, ...] = ()
+    policy: str = "default"
+    predictor: str | None = None
+    quotes: Literal["off", "short", "full"] = "short"
+    max_line_bytes: int = 16 * 1024**2
+    grace: float = 10.0
+    http: HttpConfig = HttpConfig()
+    state: StateConfig = StateConfig()
+    log: LogConfig = LogConfig()
+
+    def __post_init__(self) -> None:
+        if self.max_line_bytes < 1024:
+            raise ValueError("`max-line-bytes` must be at least 1024")
+        if self.grace < 0:
+            raise ValueError("`grace` must not be negative")
+
+
+def load(path: Path | None) -> Config:
+    """Read a settings file, or the defaults if there is none.
+
+    Relative paths in it are taken from the file's folder.
+
+    Raises:
+        ConfigError: If it cannot be read, is no TOML, has an unknown key, a wrong type or an impossible value.
+    """
+    if path is None:
+        config = Config()
+    else:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(
+                f"{path}: cannot read the configuration: {error.strerror or error}",
+                hint="Name an existing file after --config, or write one with `verifierd config init`.",
+            ) from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path}: not UTF-8 at byte {error.start}", hint="Save the file as UTF-8.") from error
+        config = parse(text, str(path))
+        config = _anchored(config, path.resolve().parent)
+    if not config.sources:
+        folders = tuple(folder for folder in _agent_folders() if Path(folder).expanduser().is_dir())
+        if folders:
+            config = msgspec.structs.replace(config, sources=(SourceConfig(paths=folders),))
+    return config
+
+
+def parse(text: str, where: str) -> Config:
+    """A configuration from TOML text; `where` names it in errors."""
+    return convert(text, where, Config)
+
+
+def convert(text: str, where: str, kind: type[T]) -> T:
+    """Any settings Struct from TOML text, with errors that name the place and the nearest known key.
+
+    Raises:
+        ConfigError: The text is no TOML or does not fit.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{where}: not TOML: {error}", hint="Mend the line that the message names.") from error
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {error}", hint=_hint(str(error), kind)) from error
+
+
+def duration(text: str) -> float | None:
+    """Seconds of `90s`, `15m`, `24h` or `7d`; infinity for `beginning`; None for `end`.
+
+    Raises:
+        ValueError: It is none of these.
+    """
+    if text == "beginning":
+        return float("inf")
+    if text == "end":
+        return None
+    if match := re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", text):
+        return float(match[1]) * {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[match[2]]
+    raise ValueError(f"`{text}` is not `beginning`, `end` or a duration such as `24h`, `90m` or `7d`")
+
+
+def default_state() -> Path:
+    """Where state is kept if nobody says otherwise: systemd's directory, else the system's usual place."""
+    if given := os.environ.get("STATE_DIRECTORY"):
+        return Path(given.split(":")[0])
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "verifierd"
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "verifierd"
+
+
+def _agent_folders() -> tuple[str, ...]:
+    claude = os.environ.get("CLAUDE_CONFIG_DIR")
+    codex = os.environ.get("CODEX_HOME")
+    return (
+        f"{claude}/projects" if claude else AGENT_FOLDERS[0],
+        f"{codex}/sessions" if codex else AGENT_FOLDERS[1],
+    )
+
+
+def _anchored(config: Config, folder: Path) -> Config:
+    sources = tuple(
+        msgspec.structs.replace(
+            source,
+            paths=tuple(
+                path if path == "-" or path.startswith(("~", "/")) else str(folder / path) for path in source.paths
+            ),
+        )
+        for source in config.sources
+    )
+    return msgspec.structs.replace(config, sources=sources)
+
+
+def _hint(message: str, kind: type) -> str:
+    match = re.search(r"unknown field `([^`]+)`", message)
+    if match is None:
+        return "Mend the value at the place that the message names; `verifierd config init` shows every key."
+    place = re.search(r"at `\$([^`]*)`", message)
+    known = _keys(kind, (place[1] if place else "").strip("."))
+    near = difflib.get_close_matches(match[1], known, n=1)
+    guess = f"Did you mean `{near[0]}`? " if near else ""
+    return f"{guess}Known keys there: {', '.join(known)}."
+
+
+def _keys(kind: Any, place: str) -> list[str]:
+    """The keys allowed at a place such as `sources[0]` or `http`."""
+    for part in filter(None, re.sub(r"\[[^\]]*\]", "", place).split(".")):
+        field = next((f for f in msgspec.structs.fields(kind) if f.encode_name == part), None)
+        if field is None:
+            return []
+        kind = _struct(field.type)
+        if kind is None:
+            return []
+    return sorted(field.encode_name for field in msgspec.structs.fields(kind))
+
+
+def _struct(annotation: Any) -> Any:
+    """The Struct inside an annotation such as `tuple[SourceConfig, ...]`, or None."""
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return annotation
+    return next((found for arg in getattr(annotation, "__args__", ()) if (found := _struct(arg))), None)

@@ -1,0 +1,72 @@
+"""Who can predict: one literal table, opened lazily, so that `--help` loads no engine."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from verifierd.errors import PredictorError
+from verifierd.stages import Predictor
+
+__all__ = ("PREDICTORS", "PredictorSettings", "open_predictor")
+
+
+class PredictorSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the predictors of a chain may need to know.
+
+    Attributes:
+        shell_profile: `auto`, or the kind of shell that the commands ran in.
+        predictions: The file of `recorded`.
+    """
+
+    shell_profile: str = "auto"
+    predictions: Path | None = None
+
+
+def open_predictor(chain: str, settings: PredictorSettings) -> Predictor:
+    """The predictor, or the chain, that a name such as `shell` or `recorded,shell` stands for.
+
+    Raises:
+        PredictorError: A name is unknown, or a predictor cannot start here.
+    """
+    names = [name.strip() for name in chain.split(",") if name.strip()]
+    unknown = [name for name in names if name not in PREDICTORS]
+    if unknown or not names:
+        raise PredictorError(
+            f"no predictor is called `{', '.join(unknown) or chain}`",
+            hint=f"Known predictors: {', '.join(PREDICTORS)}; join several by commas to ask them in turn.",
+        )
+    if len(names) == 1:
+        return PREDICTORS[names[0]](settings)
+    from verifierd.predictors.chain import Chain  # noqa: PLC0415 - only where several are named
+
+    return Chain([PREDICTORS[name](settings) for name in names])
+
+
+def _shell(settings: PredictorSettings) -> Predictor:
+    from verifierd.predictors.shell import ShellPredictor  # noqa: PLC0415 - the engine loads only where it is used
+
+    return ShellPredictor(profile=settings.shell_profile)
+
+
+def _recorded(settings: PredictorSettings) -> Predictor:
+    from verifierd.predictors.recorded import RecordedPredictor  # noqa: PLC0415 - as above
+
+    if settings.predictions is None:
+        raise PredictorError(
+            "the predictor `recorded` needs a file of predictions", hint="Name it after --predictions."
+        )
+    return RecordedPredictor(settings.predictions)
+
+
+def _scripted(_settings: PredictorSettings) -> Predictor:
+    from verifierd.predictors.scripted import ScriptedPredictor  # noqa: PLC0415 - as above
+
+    return ScriptedPredictor()
+
+
+PREDICTORS: dict[str, Callable[[PredictorSettings], Predictor]] = {
+    "shell": _shell,
+    "recorded": _recorded,
+    "scripted": _scripted,
+}

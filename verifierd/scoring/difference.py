@@ -1,0 +1,100 @@
+"""Where two texts differ, as spans of the second; tight on small changes, linear in hostile cases."""
+
+import msgspec
+from rapidfuzz.distance import Indel
+
+__all__ = ("Difference", "differences", "distance")
+
+_MOST_LINES = 4_000
+_MOST_SPANS = 20
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """One place where observed departs from expected.
+
+    Attributes:
+        start, end: The observed characters; empty if expected text is missing there.
+        expected: The text that stood there instead.
+    """
+
+    start: int
+    end: int
+    expected: str
+
+
+def differences(expected: str, observed: str) -> list[Difference]:
+    """The places where `observed` departs from `expected`, at most 20, in order.
+
+    Lines are aligned first, then each changed run is narrowed to the characters between its common prefix and suffix.
+    Beyond 4,000 lines the texts are narrowed as one run, which stays linear.
+    """
+    if expected == observed:
+        return []
+    left = expected.splitlines(keepends=True)
+    right = observed.splitlines(keepends=True)
+    if len(left) > _MOST_LINES or len(right) > _MOST_LINES:
+        return [_narrow(expected, observed, 0)]
+    left_at = _starts(left)
+    right_at = _starts(right)
+    found: list[Difference] = []
+    runs = _changed_runs(left, right)
+    for left_start, left_end, right_start, right_end in runs[:_MOST_SPANS]:
+        was = expected[left_at[left_start] : left_at[left_end]]
+        now = observed[right_at[right_start] : right_at[right_end]]
+        found.append(_narrow(was, now, right_at[right_start]))
+    return found
+
+
+def distance(expected: str, observed: str) -> float:
+    """0.0 for equal texts up to 1.0 for texts with nothing in common, by lines where they are long."""
+    if expected == observed:
+        return 0.0
+    if len(expected) + len(observed) <= 4_000:
+        return Indel.normalized_distance(expected, observed)
+    left, right = expected.splitlines(), observed.splitlines()
+    return max(Indel.normalized_distance(left[:_MOST_LINES], right[:_MOST_LINES]), 1e-6)
+
+
+def _changed_runs(left: list[str], right: list[str]) -> list[tuple[int, int, int, int]]:
+    """Runs of lines that were replaced, dropped or added, neighbours joined."""
+    runs: list[list[int]] = []
+    for code in Indel.opcodes(left, right):
+        if code.tag == "equal":
+            continue
+        if runs and runs[-1][1] == code.src_start and runs[-1][3] == code.dest_start:
+            runs[-1][1], runs[-1][3] = code.src_end, code.dest_end
+        else:
+            runs.append([code.src_start, code.src_end, code.dest_start, code.dest_end])
+    return [(a, b, c, d) for a, b, c, d in runs]
+
+
+def _narrow(expected: str, observed: str, offset: int) -> Difference:
+    most = min(len(expected), len(observed))
+    head = _common(expected, observed, most)
+    tail = _common(expected[::-1], observed[::-1], most - head)
+    return Difference(
+        start=offset + head,
+        end=offset + len(observed) - tail,
+        expected=expected[head : len(expected) - tail],
+    )
+
+
+def _common(left: str, right: str, most: int) -> int:
+    """Length of the common prefix, at most `most`; by halving, so long texts cost few comparisons."""
+    if left[:most] == right[:most]:
+        return most
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _starts(lines: list[str]) -> list[int]:
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    return starts

@@ -1,0 +1,72 @@
+"""The observation against a whole predicted text."""
+
+from collections.abc import Sequence
+
+from verifierd.scoring.difference import Difference, differences, distance
+from verifierd.scoring.normalise import normalise
+from verifierd.types import Abstain, History, Prediction, Score, Signal, Step
+
+__all__ = ("Normalised",)
+
+
+class Normalised:
+    """Equal once both sides are normalised?
+
+    A certain prediction that differs is contradicted. A guess that differs is only `suspect`, and abstains as
+    `uncalibrated`: nobody has measured yet how often that guess is wrong.
+
+    Args:
+        normalisers: Names in `scoring.normalise.NORMALISERS`, applied to both sides in this order.
+    """
+
+    def __init__(self, normalisers: Sequence[str]) -> None:
+        self._normalisers = tuple(normalisers)
+
+    def __call__(self, _history: History, step: Step, prediction: Prediction) -> Score:
+        if prediction.text is None:
+            return Score(name="normalised", reason="no predicted text")
+        if step.elided is not None:
+            # What the log cut cannot be compared; the visible part belongs to the partial predictions.
+            return Score(name="normalised", reason=f"the log cut the observation ({step.elided})")
+        if prediction.text == step.observation:
+            return Score(name="normalised", value=0.0, coverage=1.0)
+        expected = normalise(prediction.text, step, self._normalisers)
+        observed = normalise(step.observation, step, self._normalisers)
+        if expected.value == observed.value:
+            # The strict figure stays visible: which matches needed normalising.
+            return Score(name="normalised", value=0.0, coverage=1.0, signals=(_INEXACT,))
+        if prediction.truncated and observed.value.startswith(expected.value.rstrip()):
+            return Score(name="normalised", abstain=Abstain.TRUNCATED, reason="the token cap cut the prediction")
+        name = "contradiction" if prediction.certain else "suspect"
+        return Score(
+            name="normalised",
+            value=distance(expected.value, observed.value),
+            coverage=1.0 if prediction.certain else 0.0,
+            violated=prediction.certain,
+            abstain=None if prediction.certain else Abstain.UNCALIBRATED,
+            signals=tuple(
+                Signal(
+                    name=name,
+                    value=1.0,
+                    span=observed.span(found.start, found.end),
+                    detail=_words(found, observed.value),
+                )
+                for found in differences(expected.value, observed.value)
+            ),
+        )
+
+
+_INEXACT = Signal(name="inexact", value=1.0, detail="equal only after normalising")
+
+
+def _words(found: Difference, observed: str) -> str:
+    if found.start == found.end:
+        return f"expected {_quote(found.expected)} here; it is missing"
+    if not found.expected:
+        return f"{_quote(observed[found.start : found.end])} was not expected"
+    return f"expected {_quote(found.expected)}, observed {_quote(observed[found.start : found.end])}"
+
+
+def _quote(text: str) -> str:
+    text = text.strip("\n")
+    return f"“{text[:80]}…”" if len(text) > 80 else f"“{text}”"
