@@ -3,7 +3,7 @@
 import msgspec
 from rapidfuzz.distance import Indel
 
-__all__ = ("Difference", "differences", "distance")
+__all__ = ("Difference", "differences", "distance", "spread")
 
 _MOST_LINES = 4_000
 _MOST_SPANS = 20
@@ -25,24 +25,36 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 def differences(expected: str, observed: str) -> list[Difference]:
     """The places where `observed` departs from `expected`, at most 20, in order.
 
-    Lines are aligned first, then each changed run is narrowed to the characters between its common prefix and suffix.
-    Beyond 4,000 lines the texts are narrowed as one run, which stays linear.
+    A change within one line is narrowed to the characters between the common beginning and end. Otherwise lines are
+    aligned, and each changed run of them is narrowed so; beyond 4,000 lines all that changed is one difference, which
+    stays linear.
     """
     if expected == observed:
         return []
-    left = expected.splitlines(keepends=True)
-    right = observed.splitlines(keepends=True)
+    whole = _narrow(expected, observed, 0)
+    if "\n" not in whole.expected and "\n" not in observed[whole.start : whole.end]:
+        return [whole]
+    # Equal lines at both ends need no alignment, and could only lead it astray.
+    begin = observed.rfind("\n", 0, whole.start) + 1
+    rest = len(observed) - (observed.find("\n", whole.end) + 1 or len(observed))
+    left = expected[begin : len(expected) - rest].splitlines(keepends=True)
+    right = observed[begin : len(observed) - rest].splitlines(keepends=True)
     if len(left) > _MOST_LINES or len(right) > _MOST_LINES:
-        return [_narrow(expected, observed, 0)]
-    left_at = _starts(left)
-    right_at = _starts(right)
+        return [whole]
+    left_at = _starts(left, begin)
+    right_at = _starts(right, begin)
     found: list[Difference] = []
-    runs = _changed_runs(left, right)
-    for left_start, left_end, right_start, right_end in runs[:_MOST_SPANS]:
+    for left_start, left_end, right_start, right_end in _changed_runs(left, right)[:_MOST_SPANS]:
         was = expected[left_at[left_start] : left_at[left_end]]
         now = observed[right_at[right_start] : right_at[right_end]]
         found.append(_narrow(was, now, right_at[right_start]))
     return found
+
+
+def spread(expected: str, observed: str) -> int:
+    """How many characters, of both together, lie between the texts' common beginning and their common end."""
+    whole = _narrow(expected, observed, 0)
+    return len(whole.expected) + whole.end - whole.start
 
 
 def distance(expected: str, observed: str) -> float:
@@ -93,8 +105,8 @@ def _common(left: str, right: str, most: int) -> int:
     return low
 
 
-def _starts(lines: list[str]) -> list[int]:
-    starts = [0]
+def _starts(lines: list[str], begin: int) -> list[int]:
+    starts = [begin]
     for line in lines:
         starts.append(starts[-1] + len(line))
     return starts
