@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from verifierd.scoring.difference import Difference, differences, distance
-from verifierd.scoring.normalise import normalise
+from verifierd.scoring.difference import Difference, differences, distance, spread
+from verifierd.scoring.normalise import HIDING, Text, normalise
 from verifierd.types import Abstain, History, Prediction, Score, Signal, Step
 
 __all__ = ("Normalised",)
@@ -16,11 +16,13 @@ class Normalised:
     `uncalibrated`: nobody has measured yet how often that guess is wrong.
 
     Args:
-        normalisers: Names in `scoring.normalise.NORMALISERS`, applied to both sides in this order.
+        normalisers: Names in `scoring.normalise.NORMALISERS`, applied to both sides in this order. Those in `HIDING`
+            serve guesses only: what is certain is certain of every visible character.
     """
 
     def __init__(self, normalisers: Sequence[str]) -> None:
-        self._normalisers = tuple(normalisers)
+        self._all = tuple(normalisers)
+        self._harmless = tuple(name for name in normalisers if name not in HIDING)
 
     def __call__(self, _history: History, step: Step, prediction: Prediction) -> Score:
         if prediction.text is None:
@@ -30,13 +32,18 @@ class Normalised:
             return Score(name="normalised", reason=f"the log cut the observation ({step.elided})")
         if prediction.text == step.observation:
             return Score(name="normalised", value=0.0, coverage=1.0)
-        expected = normalise(prediction.text, step, self._normalisers)
-        observed = normalise(step.observation, step, self._normalisers)
+        names = self._harmless if prediction.certain else self._all
+        expected = normalise(prediction.text, step, names)
+        observed = normalise(step.observation, step, names)
         if expected.value == observed.value:
             # The strict figure stays visible: which matches needed normalising.
             return Score(name="normalised", value=0.0, coverage=1.0, signals=(_INEXACT,))
         if prediction.truncated and observed.value.startswith(expected.value.rstrip()):
             return Score(name="normalised", abstain=Abstain.TRUNCATED, reason="the token cap cut the prediction")
+        if spread(prediction.text, step.observation) <= max(2, spread(expected.value, observed.value)):
+            # The texts as they are differ in no more than the normalised ones: a change that completes an escape or
+            # an echo must not grow by what is then taken off.
+            expected, observed = Text(prediction.text), Text(step.observation)
         name = "contradiction" if prediction.certain else "suspect"
         return Score(
             name="normalised",
