@@ -23,6 +23,7 @@ __all__ = (
     "default_state",
     "duration",
     "load",
+    "names_file",
     "parse",
 )
 
@@ -88,7 +89,7 @@ class StateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     retention_bytes: int = 2 * 1024**3
 
     def __post_init__(self) -> None:
-        if self.retention_days <= 0:
+        if not self.retention_days > 0:  # so that `nan` is refused, too
             raise ValueError("`retention-days` must be above 0")
         if self.retention_bytes < 1024**2:
             raise ValueError("`retention-bytes` must be at least 1048576")
@@ -132,14 +133,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         if self.max_line_bytes < 1024:
             raise ValueError("`max-line-bytes` must be at least 1024")
-        if self.grace < 0:
+        if not self.grace >= 0:  # so that `nan` is refused, too
             raise ValueError("`grace` must not be negative")
 
 
 def load(path: Path | None) -> Config:
     """Read a settings file, or the defaults if there is none.
 
-    Relative paths in it are taken from the file's folder.
+    Relative paths in it (of sources, policy and state) are taken from the file's folder.
 
     Raises:
         ConfigError: If it cannot be read, is no TOML, has an unknown key, a wrong type or an impossible value.
@@ -196,9 +197,14 @@ def duration(text: str) -> float | None:
         return float("inf")
     if text == "end":
         return None
-    if match := re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", text):
+    if match := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *([smhd])", text):
         return float(match[1]) * {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[match[2]]
     raise ValueError(f"`{text}` is not `beginning`, `end` or a duration such as `24h`, `90m` or `7d`")
+
+
+def names_file(text: str) -> bool:
+    """Does this name a file, not a bundled document? A separator or the suffix `.toml` makes it one."""
+    return "/" in text or "\\" in text or text.endswith(".toml")
 
 
 def default_state() -> Path:
@@ -207,8 +213,9 @@ def default_state() -> Path:
         return Path(given.split(":")[0])
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "verifierd"
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "verifierd"
+    base = Path(os.environ.get("XDG_STATE_HOME", ""))
+    # The standard says that a relative one is to be ignored.
+    return (base if base.is_absolute() else Path.home() / ".local" / "state") / "verifierd"
 
 
 def _agent_folders() -> tuple[str, ...]:
@@ -221,16 +228,18 @@ def _agent_folders() -> tuple[str, ...]:
 
 
 def _anchored(config: Config, folder: Path) -> Config:
-    sources = tuple(
-        msgspec.structs.replace(
-            source,
-            paths=tuple(
-                path if path == "-" or path.startswith(("~", "/")) else str(folder / path) for path in source.paths
-            ),
-        )
-        for source in config.sources
+    def anchor(path: str) -> str:
+        return path if path == "-" or path.startswith("~") else str(folder / path)
+
+    state = config.state
+    return msgspec.structs.replace(
+        config,
+        sources=tuple(
+            msgspec.structs.replace(source, paths=tuple(map(anchor, source.paths))) for source in config.sources
+        ),
+        policy=anchor(config.policy) if names_file(config.policy) else config.policy,
+        state=state if state.dir is None else msgspec.structs.replace(state, dir=anchor(state.dir)),
     )
-    return msgspec.structs.replace(config, sources=sources)
 
 
 def _hint(message: str, kind: type) -> str:

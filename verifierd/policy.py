@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from verifierd.bundled import root
-from verifierd.config import convert
+from verifierd.config import convert, names_file
 from verifierd.errors import ConfigError, PolicyError
 from verifierd.types import (
     Abstain,
@@ -88,7 +88,7 @@ def load(name: str) -> Policy:
     Raises:
         PolicyError: It does not exist, or has an unknown key or an impossible value.
     """
-    if "/" in name or "\\" in name or name.endswith(".toml"):
+    if names_file(name):
         try:
             text = Path(name).expanduser().read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
