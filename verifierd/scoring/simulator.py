@@ -1,4 +1,4 @@
-"""The simulator's own failures, counted as such and never as a divergence: `role_break` and `truncated`."""
+"""The simulator falls out of its role: its own failure, counted as such and never as a divergence."""
 
 import re
 
@@ -39,7 +39,7 @@ def _is_call(text: str) -> bool:
     body = text.removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     try:
         value = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return False
     if isinstance(value, list):
         value = value[0] if value else None
