@@ -213,7 +213,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class History(Sequence[Step]):
     """The steps of one run of a trajectory so far, all of them real, oldest first.
 
-    Memory is bounded: steps beyond `limit` bytes of text are dropped from the front, and `dropped` counts them, so
+    Memory is bounded: steps beyond `limit` characters are dropped from the front, and `dropped` counts them, so
     `total` never shrinks. A predictor that keeps state per trajectory keys it by `(key, run)` and catches up from the
     `total` it last saw.
 
