@@ -20,12 +20,24 @@ __all__ = ("Adapter", "Counts", "Predictor", "Scorer", "Sink", "Source")
 
 
 class Source(Protocol):
-    """One readable stream of complete lines, with a position that can be resumed."""
+    """One readable stream of complete lines, with a position that can be resumed.
+
+    Attributes:
+        path: What it is called.
+        generation: Grows when the stream turns out to be another one than before and is read from its start again.
+    """
 
     path: str
+    generation: int
 
     async def read(self, *, records: int, size: int) -> Sequence[Record]:
         """The next complete lines: at most `records` of them and about `size` bytes; empty when nothing is new."""
+
+    async def tail(self) -> Record | None:
+        """The unterminated rest, once all before it was read: a whole line or half of one, nobody can tell."""
+
+    def accept(self, tail: Record) -> None:
+        """Count the tail as read."""
 
     def position(self, end: int) -> Position:
         """What to commit once every record up to byte offset `end` (a record's `end`) is done with."""

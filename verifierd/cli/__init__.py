@@ -1,0 +1,70 @@
+"""The command line: the only layer that prints and exits. One command a file, loaded only when it is called."""
+
+import importlib
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from verifierd import __version__
+from verifierd.errors import VerifierdError
+
+__all__ = ("main",)
+
+_COMMANDS = {
+    "run": "Watch agents' logs and judge each step as it happens.",
+    "replay": "Judge recorded trajectories and sum up.",
+    "inspect": "Say what is in logs: formats, trajectories, steps, kinds. Predicts nothing.",
+    "doctor": "Say what works on this machine, what does not, and how to mend it.",
+    "config": "Write a configuration to start from, or check one.",
+    "policies": "List the bundled policies, or explain one.",
+}
+
+
+class _Commands(click.Group):
+    """Loads a command's module when it is called; the list of commands needs none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"verifierd.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except VerifierdError as error:
+            raise _Failure(error) from error
+
+
+class _Failure(click.ClickException):
+    """Prints the error and what can be done about it."""
+
+    def __init__(self, error: VerifierdError) -> None:
+        super().__init__(error.message)
+        self.hint = error.hint
+        self.exit_code = error.exit_code
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"verifierd: {self.message}", file=file or sys.stderr)
+        if self.hint:
+            click.echo(f"  {self.hint}", file=file or sys.stderr)
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="verifierd")
+def _verifierd() -> None:
+    """Watch AI agents: predict each next observation and say where reality departed from it."""
+
+
+def main() -> NoReturn:
+    """Run the command line and exit: 0 fine, 1 failed, 2 usage, 75 temporary, 78 bad configuration."""
+    _verifierd.main(prog_name="verifierd")
+    sys.exit(0)

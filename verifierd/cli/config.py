@@ -1,0 +1,78 @@
+"""`verifierd config`: write a configuration to start from, or check one."""
+
+from pathlib import Path
+
+import click
+
+from verifierd import policy
+from verifierd.config import load
+from verifierd.errors import ConfigError
+
+__all__ = ("TEMPLATE", "command")
+
+TEMPLATE = """\
+# verifierd's configuration. Every key is here with its default; those after `#` are not set.
+
+policy = "default"          # a bundled policy's name (`verifierd policies`) or a TOML file
+# predictor = "shell"       # replaces the policy's predictors; several are joined by commas
+quotes = "short"            # how much of a transcript verdicts quote: "off", "short" (2,000 characters), "full"
+max-line-bytes = 16777216   # longer lines are skipped and counted
+grace = 10.0                # seconds that steps in flight have when the daemon stops
+
+# One block for each group of logs; without any, the agents' own folders that exist.
+[[sources]]
+paths = ["~/.claude/projects", "~/.codex/sessions"]   # files, folders, globs; relative to this file
+exclude = []
+format = "auto"             # or a format's name
+from = "24h"                # "beginning", "end", or: sessions changed within this time are read first to last
+
+[http]
+enabled = true
+host = "127.0.0.1"
+port = 9847                 # 0 takes a free one
+allow-remote = false        # needed to bind an address that other machines can reach; then every request needs the token
+
+[state]
+# dir = "/path"             # database, lock, token and verdicts; default: the system's usual place
+retention-days = 30.0
+retention-bytes = 2147483648
+
+[log]
+level = "info"              # "debug", "info", "warning", "error"
+# json = true               # default: JSON unless standard error is a terminal
+"""
+
+
+@click.group("config")
+def command() -> None:
+    """Write a configuration to start from, or check one."""
+
+
+@command.command()
+@click.argument("file", type=click.Path(path_type=Path), default=Path("verifierd.toml"))
+def init(file: Path) -> None:
+    """Write FILE (verifierd.toml) with every key explained; an existing file is left alone."""
+    try:
+        with file.open("x", encoding="utf-8") as out:
+            out.write(TEMPLATE)
+    except FileExistsError as error:
+        raise ConfigError(f"{file}: exists already", hint="Name another file, or move this one away.") from error
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot write: {error.strerror or error}", hint="Name a writable place.") from error
+    click.echo(f"wrote {file}; check it with: verifierd config check {file}")
+
+
+@command.command()
+@click.argument("file", type=click.Path(path_type=Path), default=Path("verifierd.toml"))
+def check(file: Path) -> None:
+    """Say whether FILE (verifierd.toml) is a valid configuration, and what it would do."""
+    config = load(file)
+    chosen = policy.load(config.policy)
+    click.echo(f"{file}: fine")
+    for source in config.sources:
+        click.echo(f"  watches {', '.join(source.paths)} from {source.start}")
+    if not config.sources:
+        click.echo("  watches nothing: it names no sources, and no agent's folder exists here")
+    click.echo(f"  policy {chosen.id}, predictors {config.predictor or ','.join(chosen.predictors)}")
+    if config.http.enabled:
+        click.echo(f"  serves http://{config.http.host}:{config.http.port}")

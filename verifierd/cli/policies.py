@@ -1,0 +1,44 @@
+"""`verifierd policies`: the bundled policies, and one of them in words."""
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from verifierd import policy
+from verifierd.cli.view import console
+
+__all__ = ("command",)
+
+
+@click.group("policies", invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> None:
+    """List the bundled policies, or explain one with `show NAME`."""
+    if context.invoked_subcommand is not None:
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("policy", no_wrap=True)
+    table.add_column("predictors", no_wrap=True)
+    table.add_column("what it does")
+    for name in policy.names():
+        found = policy.load(name)
+        table.add_row(Text(name), Text(",".join(found.predictors)), Text(found.description))
+    console().print(table)
+
+
+@command.command()
+@click.argument("name")
+def show(name: str) -> None:
+    """Say in words what a policy (a bundled name or a TOML file) does."""
+    found = policy.load(name)
+    for row in (
+        f"{found.id}: {found.description}",
+        f"  asks the predictors {', then '.join(found.predictors)}, until one predicts",
+        f"  compares after taking off: {', '.join(found.normalisers) or 'nothing'}",
+        f"  says on_path if nothing is contradicted and at least {found.min_coverage:.0%} of the text was checked",
+        "  says off_path if something certain is contradicted",
+        "  abstains, with a reason, on all else",
+        f"  raises an alarm after more than {found.alarm_after} contradictions in one trajectory",
+        f"  takes the commands' shell to be: {found.shell_profile}",
+    ):
+        click.echo(row)

@@ -1,0 +1,69 @@
+"""Puts the stages together: the one place where names of policies and predictors become running parts."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from verifierd import policy as policies
+from verifierd.adapters import detect, open_adapter
+from verifierd.metrics import Metrics
+from verifierd.pipeline import Pipeline
+from verifierd.predictors import PredictorSettings, open_predictor
+from verifierd.sanitize import Quotes, Sanitizer
+from verifierd.scoring import open_scorers
+from verifierd.stages import Sink
+from verifierd.store import Store
+
+__all__ = ("Choice", "judging")
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """Who judges, and how.
+
+    Attributes:
+        policy: A bundled policy's name or a file.
+        predictor: The chain that replaces the policy's, or None.
+        predictions: The file of the predictor `recorded`.
+        quotes: How much of a transcript verdicts quote.
+        limit: Judge no more steps than this.
+    """
+
+    policy: str = "default"
+    predictor: str | None = None
+    predictions: Path | None = None
+    quotes: Quotes = "short"
+    limit: int | None = None
+
+
+@asynccontextmanager
+async def judging(
+    choice: Choice, *, store: Store, sinks: Sequence[Sink], metrics: Metrics, sanitizer: Sanitizer
+) -> AsyncIterator[Pipeline]:
+    """A pipeline ready to run; its predictor is closed at the end.
+
+    Raises:
+        PolicyError: The policy is missing or wrong.
+        PredictorError: A predictor is unknown or cannot start here.
+    """
+    policy = policies.load(choice.policy)
+    predictor = open_predictor(
+        choice.predictor or ",".join(policy.predictors),
+        PredictorSettings(shell_profile=policy.shell_profile, predictions=choice.predictions),
+    )
+    try:
+        yield Pipeline(
+            store=store,
+            predictor=predictor,
+            scorers=open_scorers(policy),
+            policy=policy,
+            sinks=sinks,
+            metrics=metrics,
+            open_adapter=lambda name, path: open_adapter(name, path=path),
+            detect=detect,
+            sanitise=lambda verdict: sanitizer.verdict(verdict, choice.quotes),
+            limit=choice.limit,
+        )
+    finally:
+        await predictor.aclose()
