@@ -105,7 +105,6 @@ class _Session:
             calls.append((move, call_id, line))
         self._message = None
         for move, call_id, line in reversed(calls):
-            cwd = self._cwd
             answer = self._perform(move)
             result: dict[str, Any] = {"tool_use_id": call_id, "type": "tool_result", "content": answer.content}
             if answer.is_error is not None:
@@ -117,7 +116,7 @@ class _Session:
             }
             if log.agent is None:  # sub-agents' files have no fuller copy
                 body["toolUseResult"] = answer.result
-            self._add(log, body, parent=line, cwd=cwd)
+            self._add(log, body, parent=line)
 
     def _perform(self, move: Move) -> Answer:
         if move.run is not None:
@@ -169,13 +168,12 @@ class _Session:
         parent: str | None = None,
         uuid: str | None = None,
         time: str | None = None,
-        cwd: str | None = None,
     ) -> str:
         line = {
             "parentUuid": parent or log.last,
             "isSidechain": log.agent is not None,
             "userType": "external",
-            "cwd": cwd or self._cwd,
+            "cwd": self._cwd,
             "sessionId": self.id,
             "version": _VERSION,
             "gitBranch": self._part.branch,
