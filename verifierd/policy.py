@@ -29,7 +29,7 @@ from verifierd.types import (
 
 __all__ = ("Memory", "Normaliser", "Policy", "decide", "load", "names")
 
-Normaliser = Literal["ansi", "redraw", "trailing-blanks", "blank-edges", "echoed-command"]
+Normaliser = Literal["ansi", "redraw", "trailing-blanks", "echoed-command", "blank-edges"]
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -48,7 +48,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: str
     description: str = ""
     predictors: tuple[str, ...] = ("shell",)
-    normalisers: tuple[Normaliser, ...] = ("ansi", "redraw", "trailing-blanks", "blank-edges", "echoed-command")
+    normalisers: tuple[Normaliser, ...] = ("ansi", "redraw", "trailing-blanks", "echoed-command", "blank-edges")
     min_coverage: float = 0.01
     alarm_after: int = 0
     shell_profile: Literal["auto", "gnu-bash", "unknown"] = "auto"
