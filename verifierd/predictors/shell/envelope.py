@@ -1,92 +1,264 @@
-"""What the virtual shell is trusted with: an allow-list, certified against real bash (first draft)."""
+"""What the virtual shell is trusted with: an allow-list, certified against real bash.
+
+`units` breaks a command line into units; the document (policies/shell/gnu.toml) lists the units and the error messages
+in which the virtual shell matched real bash every time. What is not listed is refused: before running, by its units,
+and after running, by its error messages and by hints that something escaped the units.
+"""
 
 import re
 import tomllib
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 
 from bashkit import ScriptAnalysis
 
-__all__ = ("Envelope",)
+from verifierd.errors import PolicyError
+from verifierd.predictors.shell.reading import Command, Script, Unread, read
+from verifierd.predictors.shell.units import Units, units
 
-_VARYING = re.compile(
-    r"\bdate\b|\bmktemp\b|RANDOM\b|\$\$|\bSECONDS\b|PPID|BASHPID|\buname\b|\bhostname\b|\bps\b"
-    r"|\bls\s+(-\w+\s+)*-\w*[lstciuSapFA]|\bsleep\b|\btime\b|\bdu\b|\bdf\b|stat\s.*%[^ansFa]|/proc|/sys|/dev/(?!null)"
-    r"|\bSHELL\b|\bshuf\b|-mtime|-newer|\$0\b|LINENO|\bPATH\b|\benv\b|\bprintenv\b|\bexport\s*$|\bset\s*$|declare -p"
-    r"|\b(cp|mv|rm|mkdir)\s.*-\w*v|&\s*$|\btrap\b|\beval\b"
+__all__ = ("Envelope", "template")
+
+# Output near one of the virtual shell's limits may have been cut silently.
+_NEAR_LIMIT = 500_000
+_QUOTED = re.compile(r"‘[^’]*’|'[^']*'|`[^`']*'|\"[^\"]*\"")
+# Commands whose view of a character depends on the locale, or on the make of the tool.
+_BY_CHARACTER = frozenset(
+    {"awk", "column", "cut", "expand", "fold", "grep", "head", "od", "rev", "sed", "tail", "tr", "wc"}
 )
-_LIMIT = re.compile(
-    r"parse error|syntax error|[Uu]sage:|missing|unrecognized|invalid|not yet implemented|unexpected|limit|execution error"
-    r"|truncated|Permission denied|omitting|try '--help|unsupported|not supported|sandbox|bashkit|io error|panicked"
-)
+# Commands that change neither files nor the shell, whatever their options.
 _READERS = frozenset(
-    "pwd cat head tail wc ls grep find sort uniq cut tr paste rev tac nl fold comm join diff echo printf test [ [[ true"
-    " false seq expr bc readlink basename dirname md5sum sha256sum base64 jq whoami id stat file which type du df date".split()
+    "[ [[ : basename base64 cat cmp comm column cut date df diff dirname du echo expand expr false file fold free getconf grep"
+    " groups head hostname id join ls lsof md5sum nl nproc od paste printenv ps pwd readlink realpath rev rg sha1sum sha256sum"
+    " seq stat strings tac tail test tr tree true type uname uptime wc whereis which who whoami xxd".split()  # noqa: SIM905
 )
+_GIT_READERS = frozenset(
+    {"blame", "describe", "diff", "grep", "log", "ls-files", "ls-tree", "rev-parse", "shortlog", "show"}
+)
+_WRITES = re.compile(r"-(?:o|-output|-in-place|i|-compress-program|delete|exec|execdir|ok|okdir|fprint\w*|fls)")
 
 
 class Envelope:
-    """Which commands, and which of their outputs, the virtual shell may decide."""
+    """Which scripts, and which of their outcomes, the virtual shell may decide.
 
-    def __init__(self, names: frozenset[str]) -> None:
-        self._names = names
+    Args:
+        certified: The units; None certifies all that is understood, as the generator needs.
+        messages: The templates of error messages; None as above.
+    """
+
+    def __init__(self, certified: Collection[str] | None, messages: Collection[str] | None) -> None:
+        self._certified = None if certified is None else frozenset(certified)
+        self._messages = None if messages is None else frozenset(messages)
+        self._read = lru_cache(maxsize=256)(_units)
 
     @classmethod
     def load(cls, text: str) -> "Envelope":
-        """Read the document (TOML)."""
-        return cls(frozenset(tomllib.loads(text)["commands"]["names"]))
+        """Read the document.
 
-    def refuse_command(self, analysis: ScriptAnalysis, command: str) -> str | None:
-        """Before running: None if all of it is certified, else the reason in words."""
-        unknown = [n for n in analysis.command_names if n not in self._names and n not in analysis.functions]
-        if unknown:
-            return f"unknown command {unknown[0]}"
-        if analysis.has_dynamic_commands or analysis.truncated:
-            return "dynamic command"
-        if _VARYING.search(command):
-            return "varies from run to run"
-        if re.match(r"\s*(echo|printf).*\$\?", command):
-            return "status of the step before"
+        Raises:
+            PolicyError: It is no such document.
+        """
+        try:
+            document = tomllib.loads(text)
+            certified = {f"{kind}: {unit}" for kind, group in document["units"].items() for unit in group}
+            messages = {f"{name}: {text}" for name, group in document["messages"].items() for text in group}
+        except (tomllib.TOMLDecodeError, KeyError, AttributeError, TypeError) as error:
+            raise PolicyError(f"the shell's document cannot be read: {error}") from error
+        return cls(certified, messages)
+
+    def refuse_command(
+        self,
+        analysis: ScriptAnalysis,
+        command: str,
+        *,
+        functions: Collection[str] = (),
+        values: Mapping[str, str] | None = None,
+    ) -> str | None:
+        """Before running: None if every unit of the script is certified, else the reason in words.
+
+        Args:
+            analysis: The virtual shell's own analysis of the script.
+            command: The script.
+            functions: Functions defined by earlier steps; a call of any other unknown name is refused.
+            values: Variables set by earlier steps, as far as known; `$x` as a file name is refused without.
+        """
+        if analysis.truncated or analysis.has_dynamic_commands:
+            return "the virtual shell cannot see all of it"
+        taken = self._take(command, functions, values)
+        if isinstance(taken, str):
+            return taken
+        if self._certified is not None and not taken.used <= self._certified:
+            return f"not certified: {min(taken.used - self._certified)}"
         return None
 
     def repair(self, stderr: str, cwd: str) -> str:
-        """The virtual shell's wording of errors turned into GNU's."""
-        return "".join(self._repair_line(line, cwd) for line in stderr.splitlines(keepends=True))
+        """The virtual shell's wording of errors turned into GNU's; lines that are not known stay as they are."""
+        if not stderr:
+            return stderr
+        return "".join(_repair(line, cwd) for line in stderr.splitlines(keepends=True))
 
-    def refuse_output(self, analysis: ScriptAnalysis, command: str, stdout: str, stderr: str) -> str | None:
-        """After running, with repaired errors: None if the output can be trusted, else the reason in words."""
-        if _LIMIT.search(stderr) or ("2>" in command and _LIMIT.search(stdout)):
-            return "message not certified"
-        if stdout and stderr and (len(analysis.command_names) == 1 or analysis.has_command_substitution):
+    def refuse_output(
+        self,
+        analysis: ScriptAnalysis,  # noqa: ARG002 - part of the interface
+        command: str,
+        stdout: str,
+        stderr: str,
+        *,
+        functions: Collection[str] = (),
+        values: Mapping[str, str] | None = None,
+        collated: bool = False,
+    ) -> str | None:
+        """After running, with repaired errors: None if the outcome can be trusted, else the reason in words.
+
+        Args:
+            analysis, command, functions, values: As above.
+            stdout: What the script wrote.
+            stderr: Its errors, repaired.
+            collated: True if the session is known to sort in the C locale's order.
+        """
+        taken = self._take(command, functions, values)
+        if isinstance(taken, str):
+            return taken
+        if stderr and (reason := self._refuse_errors(stderr)):
+            return reason
+        if stdout and stderr and taken.mixes:
             return "order of output and errors"
-        if stderr and re.search(r"\bls\b(\s+\S+){2,}", command):
-            return "order of output and errors"
-        walks = "find" in analysis.command_names or re.search(r"grep\s+(-\w+\s+)*-\w*[rR]", command)
-        if walks and stdout.count("\n") > 1 and not re.search(r"\|\s*(sort|wc)\b", command):
+        if taken.shows_errors and (reason := self._refuse_shown_errors(taken.script, stdout)):
+            return reason
+        if taken.unordered and stdout.count("\n") > 1:
             return "order of a directory walk"
+        if taken.sorted and not collated and not _same_in_any_locale(stdout):
+            return "order depends on the locale"
+        if len(stdout) > _NEAR_LIMIT or "\0" in stdout or "\ufffd" in stdout:
+            return "output is near a limit or binary"
+        if not stdout.isascii() and not _BY_CHARACTER.isdisjoint(_names(taken.script)):
+            return "characters beyond ASCII"
         return None
 
-    def is_read_only(self, analysis: ScriptAnalysis, command: str) -> bool:
-        """True if the script surely changes no file and no shell state."""
-        if analysis.is_opaque or analysis.has_dynamic_commands or analysis.functions:
+    def is_read_only(self, analysis: ScriptAnalysis, command: str) -> bool:  # noqa: ARG002 - part of the interface
+        """True if the script surely changes no file and no shell state, whatever it prints."""
+        try:
+            script = read(command)
+        except Unread:
             return False
-        if any(r.is_write and r.path != "/dev/null" for r in analysis.redirects) or "-exec" in command:
+        if script.functions or script.bound or script.arithmetic:
             return False
-        return all(c.name in _READERS and not c.assignments for c in analysis.commands) and "-delete" not in command
+        return all(_only_reads(item) for item in script.commands)
 
     def may_write_unseen(self, analysis: ScriptAnalysis, command: str) -> bool:
-        """True if the script may write what the virtual shell did not see."""
+        """True if the script may change files or shell state in ways that the virtual shell did not see."""
         return self.refuse_command(analysis, command) is not None and not self.is_read_only(analysis, command)
 
-    @staticmethod
-    def _repair_line(line: str, cwd: str) -> str:
-        line = re.sub(r"^(mkdir: cannot create directory )'(.*)':", r"\1‘\2’:", line)
-        line = re.sub(r"^cp: cannot copy '", "cp: cannot stat '", line)
-        line = re.sub(
-            r"^mv: cannot move '(.*)': io error: not found$", r"mv: cannot stat '\1': No such file or directory", line
-        )
-        line = re.sub(
-            r"^(head|tail): (?!cannot)(.*): No such file or directory$",
-            r"\1: cannot open '\2' for reading: No such file or directory",
-            line,
-        )
-        line = re.sub(r"^(wc|sort): " + re.escape(cwd) + r"/(.*): No such", r"\1: \2: No such", line)
-        return re.sub(r"^sort: (?!cannot)(.*): No such file", r"sort: cannot read: \1: No such file", line)
+    def _take(self, command: str, functions: Collection[str], values: Mapping[str, str] | None) -> Units | str:
+        return self._read(command, frozenset(functions), None if values is None else frozenset(values.items()))
+
+    def _refuse_errors(self, stderr: str) -> str | None:
+        if not stderr.endswith("\n"):
+            return "error message without an end"
+        if self._messages is None:
+            return None
+        for line in stderr.splitlines():
+            if template(line) not in self._messages:
+                return f"message not certified: {line[:80]}"
+        return None
+
+    def _refuse_shown_errors(self, script: Script, stdout: str) -> str | None:
+        """Errors sent into the output bypass `repair`, so each must be right as it is, and alone."""
+        names = {"bash", *_names(script)}
+        lines = stdout.splitlines()
+        errors = [line for line in lines if line.partition(":")[0] in names]
+        if errors and len(errors) != len(lines):
+            return "order of output and errors"
+        for line in errors:
+            if _repair(line, "\0") != line or (self._messages is not None and template(line) not in self._messages):
+                return "message not certified, in the output"
+        return None
+
+
+def template(line: str) -> str:
+    """The kind of an error message: names, paths and line numbers after the first replaced."""
+    line = _QUOTED.sub(lambda m: f"{m[0][0]}P{m[0][-1]}", line)
+    name, _, rest = line.partition(": ")
+    if name == "bash":
+        place, _, rest = rest.partition(": ")
+        name = f"bash: {place}" if place == "line 1" else f"bash: {re.sub(r'[0-9]+', 'N', place)}"
+        builtin, _, more = rest.partition(": ")
+        if builtin in {"cd", "export", "local", "read", "exit", "return", "shift", "unset", "[", "test", "printf"}:
+            name, rest = f"{name}: {builtin}", more
+    before, colon, message = rest.rpartition(": ")
+    if colon and not before.startswith(("cannot ", "failed ", "-r ")):
+        rest = f"P: {message}"
+    return f"{name}: {rest}"
+
+
+def _units(command: str, functions: frozenset[str], values: frozenset[tuple[str, str]] | None) -> Units | str:
+    try:
+        return units(command, functions=functions, values=dict(values or ()))
+    except Unread as reason:
+        return str(reason)
+
+
+_REPAIRS = (
+    (re.compile(r"^(mkdir: cannot create directory )'(.*)':"), r"\1‘\2’:"),
+    (re.compile(r"^cp: cannot copy '"), "cp: cannot stat '"),
+    (re.compile(r"^mv: cannot move '(.*)': io error: not found$"), r"mv: cannot stat '\1': No such file or directory"),
+    (
+        re.compile(r"^(head|tail): (?!cannot|error)(.*): No such file or directory$"),
+        r"\1: cannot open '\2' for reading: No such file or directory",
+    ),
+    (re.compile(r"^sort: (?!cannot)(.*): No such file"), r"sort: cannot read: \1: No such file"),
+)
+
+
+def _repair(line: str, cwd: str) -> str:
+    end = "\n" if line.endswith("\n") else ""
+    text = line.removesuffix("\n")
+    for command in ("wc", "sort"):
+        text = text.replace(f"{command}: {cwd}/", f"{command}: ", 1) if text.startswith(f"{command}: {cwd}/") else text
+    for wrong, right in _REPAIRS:
+        text = wrong.sub(right, text)
+    return text + end
+
+
+def _names(script: Script) -> set[str]:
+    return {command.name.text for command in script.commands if command.name is not None and command.name.text}
+
+
+def _only_reads(command: Command) -> bool:
+    for redirect in command.redirects:
+        target = redirect.target
+        if redirect.op in {">", ">>", "&>", "&>>", ">|"} and (target is None or target.text != "/dev/null"):
+            return False
+    name = command.name.text if command.name is not None else None
+    words = [word.text for word in command.args]
+    if name == "git":
+        return bool(words) and (words[0] in _GIT_READERS or words == ["status"] or words[:1] == ["status"])
+    if name in {"sed", "sort", "find", "jq", "uniq"}:
+        safe = not any(word is None or _WRITES.match(word) for word in words)
+        return safe and (name != "uniq" or len(words) < 2) and (name != "sed" or not _sed_writes(words))  # noqa: PLR2004
+    return name in _READERS
+
+
+def _sed_writes(words: list[str | None]) -> bool:
+    """Whether a sed script may write or run something; told by what it is made of, not by its meaning."""
+    return any(
+        word is None or re.search(r"[wWe]", re.sub(r"/[^/]*/", "", word))
+        for word in words
+        if not (word or "").startswith("-")
+    )
+
+
+def _same_in_any_locale(stdout: str) -> bool:
+    lines = sorted(set(stdout.splitlines()))
+    if len(lines) < 2:  # noqa: PLR2004 - nothing to order
+        return True
+    return lines == sorted(lines, key=_letters) == sorted(lines, key=_marks_first)
+
+
+def _letters(line: str) -> tuple[str, str]:
+    """A collation that ignores case and marks at first."""
+    return "".join(c for c in line.lower() if c.isalnum()), line.swapcase()
+
+
+def _marks_first(line: str) -> list[tuple[int, str]]:
+    """A collation that ignores case, with marks before digits before letters."""
+    return [(c.isalnum() + c.isalpha(), c) for c in line.lower()]
