@@ -39,7 +39,7 @@ def _is_call(text: str) -> bool:
     body = text.removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     try:
         value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return False
     if isinstance(value, list):
         value = value[0] if value else None
