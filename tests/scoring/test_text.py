@@ -184,12 +184,10 @@ def _benign(text: str, kind: str, data: st.DataObject) -> str:
         case "echo":
             return "$ ls\n" + text
         case _:
-            place = data.draw(st.integers(0, len(text)))
-            return (
-                text[:place]
-                + data.draw(st.sampled_from(["\x1b[31m", "\x1b[0m", "\x1b[1;38;5;9m", "\x1b[K"]))
-                + text[place:]
-            )
+            shown = normalise(text, _step(text), ["ansi"])
+            place = shown.place(data.draw(st.integers(0, len(shown.value))))  # not within another escape
+            colour = data.draw(st.sampled_from(["\x1b[31m", "\x1b[0m", "\x1b[1;38;5;9m", "\x1b[K"]))
+            return text[:place] + colour + text[place:]
 
 
 class TestBenign:
