@@ -19,6 +19,7 @@ __all__ = (
     "LogConfig",
     "SourceConfig",
     "StateConfig",
+    "agent_folders",
     "convert",
     "default_state",
     "duration",
@@ -160,7 +161,7 @@ def load(path: Path | None) -> Config:
         config = parse(text, str(path))
         config = _anchored(config, path.resolve().parent)
     if not config.sources:
-        folders = tuple(folder for folder in _agent_folders() if Path(folder).expanduser().is_dir())
+        folders = tuple(folder for folder in agent_folders() if Path(folder).expanduser().is_dir())
         if folders:
             config = msgspec.structs.replace(config, sources=(SourceConfig(paths=folders),))
     return config
@@ -218,7 +219,8 @@ def default_state() -> Path:
     return (base if base.is_absolute() else Path.home() / ".local" / "state") / "verifierd"
 
 
-def _agent_folders() -> tuple[str, ...]:
+def agent_folders() -> tuple[str, ...]:
+    """Where the agents of this machine keep their sessions, whether the folders exist or not."""
     claude = os.environ.get("CLAUDE_CONFIG_DIR")
     codex = os.environ.get("CODEX_HOME")
     return (

@@ -51,15 +51,17 @@ class Reading:
         format: The format asked for, or `auto`.
         unreadable: True once `auto` gave up.
         end: Byte offset just past the last committed record.
+        judge_from: Steps completed before this byte are history only.
     """
 
     def __init__(
         self,
         source: Source,
         *,
-        format: str = "auto",  # noqa: A002 - the option's name
+        format: str = "auto",
         adapter: Adapter | None = None,
         end: int = 0,
+        judge_from: int = 0,
     ) -> None:
         self.source = source
         self.format = format
@@ -67,6 +69,7 @@ class Reading:
         self.generation = source.generation
         self.unreadable = False
         self.end = end
+        self.judge_from = judge_from
         self.lines = 1  # adaptive: how many records make a chunk
         self.waiting: list[Record] = []  # read, but of a format not yet known
 
@@ -247,15 +250,13 @@ class Pipeline:
                     self._metrics.source_events_total.labels("duplicate").inc()
                     continue
                 done.add(step_id)
-                if place is None:
+                if place is None and step.origin.offset >= reading.judge_from:
                     verdicts.append(await self._judge(held, step))
-                else:
+                elif place is not None:
                     self._metrics.source_events_total.labels("copied").inc()
                 held.history.append(step)
                 begun.add(step.key)
-                stored.append(
-                    StoredStep(step=step, step_id=step_id, run=held.history.run, ordinal=held.history.total)
-                )
+                stored.append(StoredStep(step=step, step_id=step_id, run=held.history.run, ordinal=held.history.total))
             end = records[-1].end if records else reading.end
             commit = Commit(
                 file=FileState(

@@ -30,7 +30,7 @@ from = "24h"                # "beginning", "end", or: sessions changed within th
 enabled = true
 host = "127.0.0.1"
 port = 9847                 # 0 takes a free one
-allow-remote = false        # needed to bind an address that other machines can reach; then every request needs the token
+allow-remote = false        # needed to bind an address that other machines can reach; requests then need the token
 
 [state]
 # dir = "/path"             # database, lock, token and verdicts; default: the system's usual place

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from verifierd.errors import SourceError
-from verifierd.sources.directory import expand
+from verifierd.sources.directory import expand, nothing_found
 
 __all__ = ("expand_inputs",)
 
@@ -15,13 +14,7 @@ def expand_inputs(paths: Sequence[str]) -> list[Path | None]:
     Raises:
         SourceError: A path does not exist, or there is no log in any of them.
     """
-    files: list[Path | None] = [None] if "-" in paths else []
-    named = [path for path in paths if path != "-"]
-    if named:
-        files += expand(named, ())
+    files = [None if str(path) == "-" else path for path in expand(paths)]
     if not files:
-        raise SourceError(
-            f"no agent logs in {', '.join(named)}",
-            hint="verifierd looks for *.jsonl, *.jsonl.gz and *.ndjson; name another file itself to read it anyway.",
-        )
+        raise nothing_found(paths)
     return files

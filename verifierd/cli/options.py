@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-__all__ = ("format_option", "judging_options", "json_option")
+__all__ = ("format_option", "json_option", "judging_options")
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -33,6 +33,8 @@ _JUDGING: tuple[_Decorator, ...] = (
     click.option("--policy", metavar="NAME|FILE", help="A bundled policy or a TOML file."),
     click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write verdicts to this JSONL file."),
     format_option,
+    click.option("--limit", type=click.IntRange(1), metavar="N", help="Judge no more than N steps."),
+    click.option("--seed", type=int, default=0, metavar="N", help="Seed of whatever is random."),
 )
 
 

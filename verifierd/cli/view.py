@@ -141,7 +141,7 @@ def summary_table(document: Mapping[str, Any]) -> RenderableType:
 
 def share(part: float, whole: float) -> str:
     """A percentage, or a dash where there is nothing to divide by."""
-    return f"{100 * part / whole:.0f} %" if whole else "–"
+    return f"{100 * part / whole:.0f} %" if whole else "-"
 
 
 def _largest(counts: Mapping[str, int]) -> Iterable[tuple[str, int]]:

@@ -87,7 +87,9 @@ class Summary:
                     for name, tool in tools
                 },
             },
-            "reasons": {reason: self._reasons[reason] for reason in (a.value for a in Abstain) if self._reasons[reason]},
+            "reasons": {
+                reason: self._reasons[reason] for reason in (a.value for a in Abstain) if self._reasons[reason]
+            },
             "by_tool": {
                 name: {
                     "steps": tool.verdicts.total(),

@@ -7,8 +7,7 @@ from typing import Any
 
 from verifierd.adapters import detect, open_adapter
 from verifierd.errors import FormatError, SourceError
-from verifierd.sources.file import FileSource
-from verifierd.sources.stdin import StdinSource
+from verifierd.sources import open_source
 from verifierd.stages import Adapter
 from verifierd.types import Record, Step
 
@@ -18,14 +17,14 @@ _HEAD = 64
 _SIZE = 256 * 1024
 
 
-async def survey(path: Path | None, *, format: str = "auto") -> dict[str, Any]:  # noqa: A002 - the option's name
+async def survey(path: Path | None, *, format: str = "auto") -> dict[str, Any]:
     """One file of the JSON that `inspect` prints; None is standard input.
 
     Raises:
         SourceError: The file cannot be read.
         FormatError: Its format is not known.
     """
-    source = StdinSource() if path is None else FileSource(path, None)
+    source = open_source("-" if path is None else path)
     counts = _Counts()
     head: list[Record] = []
     adapter: Adapter | None = None if format == "auto" else open_adapter(format, path=source.path)
@@ -34,6 +33,7 @@ async def survey(path: Path | None, *, format: str = "auto") -> dict[str, Any]: 
             records = list(await source.read(records=256, size=_SIZE))
             ended = not records
             if ended and (rest := await source.tail()) is not None:
+                source.accept(rest)
                 records.append(rest)
             if adapter is None:
                 head.extend(records)
@@ -48,7 +48,12 @@ async def survey(path: Path | None, *, format: str = "auto") -> dict[str, Any]: 
     finally:
         await source.aclose()
     counts.add(adapter.finish())
-    return {"path": source.path, "format": adapter.format, "version": adapter.counts.version, **counts.document(adapter)}
+    return {
+        "path": source.path,
+        "format": adapter.format,
+        "version": adapter.counts.version,
+        **counts.document(adapter),
+    }
 
 
 def total(files: Iterable[dict[str, Any]]) -> dict[str, Any]:

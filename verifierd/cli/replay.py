@@ -1,0 +1,128 @@
+"""`verifierd replay`: recorded trajectories -> verdicts and a summary."""
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from verifierd import log
+from verifierd.cli.inputs import expand_inputs
+from verifierd.cli.options import json_option, judging_options
+from verifierd.cli.view import card, console, line, summary_table
+from verifierd.composition import Choice
+from verifierd.errors import FormatError
+from verifierd.replay.runner import replay
+from verifierd.replay.summary import Summary
+from verifierd.types import Verdict, VerdictKind
+
+__all__ = ("command",)
+
+_MOST_CARDS = 20
+
+
+@click.command("replay")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--list",
+    "listed",
+    type=click.Choice(["off_path", "abstain", "all"]),
+    default="off_path",
+    show_default=True,
+    help="Which steps to show.",
+)
+@judging_options
+@json_option
+def command(
+    *,
+    paths: tuple[str, ...],
+    listed: str,
+    predictor: str | None,
+    predictions: Path | None,
+    policy: str | None,
+    out: Path | None,
+    format_name: str | None,
+    limit: int | None,
+    seed: int,  # noqa: ARG001 - of the contract; nothing here is random yet
+    as_json: bool,
+) -> None:
+    """Judge recorded trajectories (files, folders, globs, or - for standard input) and sum up."""
+    log.setup(level="warning")
+    files = expand_inputs(paths)
+    summary = Summary()
+    choice = Choice(policy=policy or "default", predictor=predictor, predictions=predictions, limit=limit)
+    target = console(stderr=as_json)
+    shown = _Listing(target, listed)
+    began = time.perf_counter()
+    with _bar() as progress:
+        task = progress.add_task("", total=sum(path.stat().st_size for path in files if path is not None))
+        done: dict[str, int] = {}
+
+        def advance(path: str, end: int) -> None:
+            progress.update(task, advance=end - done.get(path, 0), description=f"{summary.steps} steps")
+            done[path] = end
+
+        shown.screen = progress.console if progress.console.is_terminal and not as_json else target
+        readings = anyio.run(
+            lambda: replay(files, choice, sinks=(summary, shown), out=out, format=format_name or "auto", on=advance)
+        )
+    document = summary.document(wall=time.perf_counter() - began)
+    if as_json:
+        sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
+    else:
+        shown.rest()
+        target.print(summary_table(document))
+    if not any(reading.adapter is not None for reading in readings):
+        raise FormatError(
+            "nothing was read: no file is in a format that verifierd knows",
+            hint="If they are an agent's logs, name the format with --format; `verifierd inspect PATH` says more.",
+        )
+
+
+class _Listing:
+    """Shows the steps asked for as they come; off-path ones as cards, at most 20 of them."""
+
+    def __init__(self, screen: Console, listed: str) -> None:
+        self.screen = screen
+        self._listed = listed
+        self._cards = 0
+        self._unshown = 0
+
+    async def emit(self, verdicts: Sequence[Verdict]) -> None:
+        for verdict in verdicts:
+            if verdict.verdict is VerdictKind.OFF_PATH and self._listed != "abstain":
+                self._card(verdict)
+            elif self._listed in ("all", verdict.verdict.value):
+                self.screen.print(line(verdict))
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+    def _card(self, verdict: Verdict) -> None:
+        if self._cards < _MOST_CARDS:
+            self._cards += 1
+            self.screen.print(card(verdict))
+        else:
+            self._unshown += 1
+
+    def rest(self) -> None:
+        """Say how many were not shown."""
+        if self._unshown:
+            self.screen.print(f"… and {self._unshown} more off-path steps; --out FILE has them all\n")
+
+
+def _bar() -> Progress:
+    screen = Console(stderr=True, highlight=False)
+    return Progress(
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %  {task.description}"),
+        TimeRemainingColumn(),
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+    )

@@ -1,0 +1,373 @@
+"""The daemon: watches sources, keeps the pipeline fed, serves its admin endpoint, stops in order.
+
+Order of a stop: intake ends, chunks in flight are finished within the grace time, then the predictor and the store
+close. A second signal gives up waiting.
+"""
+
+import signal
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import anyio
+import msgspec
+import structlog
+from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from verifierd import http
+from verifierd.adapters import open_adapter
+from verifierd.composition import Choice, judging
+from verifierd.config import Config, SourceConfig, duration
+from verifierd.errors import SourceError
+from verifierd.metrics import Metrics
+from verifierd.pipeline import Pipeline, Reading
+from verifierd.sanitize import Sanitizer
+from verifierd.sinks.jsonl import JsonlSink
+from verifierd.sinks.recent import Recent
+from verifierd.sources import open_source
+from verifierd.sources.directory import Watcher, expand
+from verifierd.stages import Sink
+from verifierd.store import Store
+
+__all__ = ("Daemon", "Started")
+
+_WORKERS = 8
+_READINGS = 512
+_SETTLE_SECONDS = 2.0
+_log = structlog.get_logger(component="daemon")
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True):
+    """Where things are, once the daemon runs.
+
+    Attributes:
+        url: The admin endpoint, or None.
+        verdicts: The verdict JSONL.
+        state: The state directory.
+        watched: What is watched.
+    """
+
+    url: str | None
+    verdicts: Path
+    state: Path
+    watched: tuple[str, ...]
+
+
+_Job = tuple["_Group", Watcher, Path]
+
+
+class _Group:
+    """One group of sources and what the start rule makes of its files."""
+
+    def __init__(self, config: SourceConfig, started: float) -> None:
+        self.config = config
+        self._started = started
+        self._span = duration(config.start)
+        self.skipped: set[Path] = set()
+
+    def begin(self, path: Path) -> int | None:
+        """From which byte on a file without a known position is judged; None while it is too old to be read at all."""
+        stat = path.stat()
+        if self._span is None:
+            # `end`: what was there at the start is read for context only.
+            return stat.st_size if stat.st_mtime < self._started else 0
+        if stat.st_mtime < self._started - self._span:
+            self.skipped.add(path)
+            return None
+        self.skipped.discard(path)
+        return 0
+
+
+class Daemon:
+    """Runs until it is told to stop, or through what is there with `once`.
+
+    Args:
+        config: All settings.
+        choice: Who judges.
+        state: The state directory, which must be this daemon's alone.
+        out: The verdict JSONL.
+        sinks: Further sinks beside the JSONL and the ring of recent verdicts.
+        on_started: Told where things are, once they are there.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        choice: Choice,
+        *,
+        state: Path,
+        out: Path,
+        sinks: Sequence[Sink] = (),
+        on_started: Callable[[Started], None] = lambda _started: None,
+    ) -> None:
+        self._config = config
+        self._choice = choice
+        self._state = state
+        self._out = out
+        self._extra = tuple(sinks)
+        self._on_started = on_started
+        self._metrics = Metrics()
+        self._readings: OrderedDict[Path, Reading] = OrderedDict()
+        self._busy: dict[Path, float] = {}  # monotonic time of the last record, until settled
+        self._groups = [_Group(source, time.time()) for source in config.sources]
+        self._scanned = anyio.Event()
+
+    async def run(self, *, once: bool = False) -> None:
+        """Open everything, run, close everything.
+
+        Raises:
+            StateError: The state directory cannot be used.
+            ConfigError: The address is taken, a policy or a predictor is wrong.
+            SourceError: With `once`, a named path does not exist or holds no log.
+        """
+        async with AsyncExitStack() as stack:
+            store = Store(self._state)
+            await store.open()
+            stack.push_async_callback(store.aclose)
+            sanitizer = Sanitizer(
+                bytes.fromhex(http.token(self._state / "salt")),
+                on_redaction=lambda kind: self._metrics.redactions_total.labels(kind).inc(),
+            )
+            recent = Recent()
+            recent.preload(await store.recent(1000))
+            jsonl = JsonlSink(self._out, store)
+            await jsonl.open()
+            sinks = (jsonl, recent, *self._extra)
+            for sink in sinks:
+                stack.push_async_callback(sink.aclose)
+            self._metrics.preset(await store.counts())
+            pipeline = await stack.enter_async_context(
+                judging(self._choice, store=store, sinks=sinks, metrics=self._metrics, sanitizer=sanitizer)
+            )
+            if once:
+                await self._once(pipeline, store)
+            else:
+                await self._watch(pipeline, store, recent)
+
+    async def _once(self, pipeline: Pipeline, store: Store) -> None:
+        self._announce(None)
+        work = [
+            (group, path)
+            for group in self._groups
+            for path in _newest_first(expand(group.config.paths, group.config.exclude))
+        ]
+        queue = iter(work)
+
+        async def worker() -> None:
+            for group, path in queue:
+                try:
+                    reading = await self._reading(group, path, store)
+                    if reading is None:
+                        continue
+                    while await pipeline.pump(reading):
+                        if pipeline.exhausted:
+                            return
+                    await pipeline.settle(reading)
+                except SourceError as error:
+                    self._trouble(path, error)
+                finally:
+                    await self._forget(path)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(_WORKERS):
+                tasks.start_soon(worker)
+        for group in self._groups:
+            if group.skipped:
+                _log.info("sessions_skipped", files=len(group.skipped), older_than=group.config.start)
+
+    async def _watch(self, pipeline: Pipeline, store: Store, recent: Recent) -> None:
+        send, receive = anyio.create_memory_object_stream[_Job](64)
+        stop = anyio.Event()
+        async with anyio.create_task_group() as services:
+            url = await self._serve(services, recent) if self._config.http.enabled else None
+            services.start_soon(self._housekeeping, store)
+            services.start_soon(self._lag)
+            services.start_soon(self._settling, pipeline)
+            async with anyio.create_task_group() as work:
+                services.start_soon(_signals, stop, work.cancel_scope)
+                for _ in range(_WORKERS):
+                    work.start_soon(self._work, receive.clone(), stop, pipeline, store)
+                async with anyio.create_task_group() as intake:
+                    for group in self._groups:
+                        intake.start_soon(self._intake, group, send.clone())
+                    send.close()
+                    receive.close()
+                    self._announce(url)
+                    await stop.wait()
+                    _log.info("stopping", grace_seconds=self._config.grace)
+                    intake.cancel_scope.cancel()
+                work.cancel_scope.deadline = anyio.current_time() + self._config.grace
+            services.cancel_scope.cancel()
+
+    async def _serve(self, services: TaskGroup, recent: Recent) -> str:
+        settings = self._config.http
+        app = http.app(
+            metrics=self._metrics,
+            recent=recent,
+            readiness=self._readiness,
+            token=http.token(self._state / "token"),
+        )
+        port = await services.start(http.serve, app, settings.host, settings.port)
+        return f"http://{settings.host}:{port}"
+
+    async def _intake(self, group: _Group, send: MemoryObjectSendStream[_Job]) -> None:
+        """Wait for files that want reading, newest first."""
+        watcher = Watcher(
+            group.config.paths,
+            group.config.exclude,
+            on_trouble=self._trouble,
+            on_vanished=self._vanished,
+        )
+        async with send:
+            while True:
+                ready = await watcher.wait()
+                for path in _newest_first(ready):
+                    await send.send((group, watcher, path))
+                self._scanned.set()
+
+    async def _work(
+        self, jobs: MemoryObjectReceiveStream[_Job], stop: anyio.Event, pipeline: Pipeline, store: Store
+    ) -> None:
+        """One chunk of one file at a time; a file with more to read queues up again, so that all get their turn."""
+        async with jobs:
+            async for group, watcher, path in jobs:
+                if stop.is_set():
+                    return
+                try:
+                    reading = await self._reading(group, path, store)
+                    if reading is not None and await pipeline.pump(reading):
+                        self._busy[path] = time.monotonic()
+                        watcher.touch(path)
+                    else:
+                        watcher.done(path)
+                except SourceError as error:
+                    await self._forget(path)
+                    watcher.failed(path, error)
+
+    async def _reading(self, group: _Group, path: Path, store: Store) -> Reading | None:
+        """The reading of a file, taken up where it was committed; None while the start rule leaves the file out."""
+        if (reading := self._readings.get(path)) is not None:
+            self._readings.move_to_end(path)
+            return reading
+        known = await store.file(str(path))
+        begin: int | None = 0
+        if known is None and str(path) != "-":
+            begin = group.begin(path)
+            if begin is None:
+                self._metrics.source_events_total.labels("skipped_old").inc()
+                return None
+        source = open_source(
+            path, known.position if known is not None else None, max_line_bytes=self._config.max_line_bytes
+        )
+        adapter = None
+        if known is not None and known.format:
+            adapter = open_adapter(known.format, path=str(path))
+            adapter.load(known.adapter)
+        reading = Reading(
+            source,
+            format=group.config.format,
+            adapter=adapter,
+            end=known.position.offset if known is not None else 0,
+            judge_from=begin or 0,
+        )
+        self._readings[path] = reading
+        for old in list(self._readings):
+            if len(self._readings) <= _READINGS:
+                break
+            if old not in self._busy and old != path:
+                await self._forget(old)
+        return reading
+
+    async def _settling(self, pipeline: Pipeline) -> None:
+        """Judge what waited only for more of its batch, once a file has been idle for a while."""
+        while True:
+            await anyio.sleep(_SETTLE_SECONDS / 2)
+            now = time.monotonic()
+            for path, last in list(self._busy.items()):
+                if now - last < _SETTLE_SECONDS:
+                    continue
+                self._busy.pop(path, None)
+                if (reading := self._readings.get(path)) is not None:
+                    try:
+                        await pipeline.settle(reading)
+                    except SourceError as error:
+                        self._trouble(path, error)
+
+    async def _housekeeping(self, store: Store) -> None:
+        """Retention, hourly; what operators look at, every few seconds."""
+        state = self._config.state
+        pruned = 0.0
+        while True:
+            if time.monotonic() - pruned > 3600 or not pruned:
+                pruned = time.monotonic()
+                gone = await store.prune(
+                    max_age=state.retention_days * 86400, max_bytes=state.retention_bytes, now=time.time()
+                )
+                if gone:
+                    _log.info("retention_pruned", steps=gone)
+            self._metrics.source_backlog_bytes.set(sum(r.source.backlog for r in self._readings.values()))
+            self._metrics.source_files_watched.labels("open").set(len(self._readings))
+            self._metrics.source_files_watched.labels("skipped").set(sum(len(g.skipped) for g in self._groups))
+            await anyio.sleep(5)
+
+    async def _lag(self) -> None:
+        while True:
+            before = time.perf_counter()
+            await anyio.sleep(1)
+            self._metrics.event_loop_lag_seconds.set(max(0.0, time.perf_counter() - before - 1))
+
+    def _readiness(self) -> tuple[bool, dict[str, object]]:
+        scanned = self._scanned.is_set() or not self._groups
+        return scanned, {"scanned": scanned, "files": len(self._readings)}
+
+    def _announce(self, url: str | None) -> None:
+        self._on_started(
+            Started(
+                url=url,
+                verdicts=self._out,
+                state=self._state,
+                watched=tuple(path for group in self._groups for path in group.config.paths),
+            )
+        )
+
+    def _trouble(self, path: Path, error: SourceError | None) -> None:
+        if error is None:
+            _log.info("source_recovered", path=str(path))
+        else:
+            self._metrics.source_read_errors_total.labels("io").inc()
+            _log.warning("source_trouble", path=str(path), error=error.message, hint=error.hint)
+
+    def _vanished(self, path: Path) -> None:
+        self._metrics.source_events_total.labels("vanished").inc()
+        self._readings.pop(path, None)
+        self._busy.pop(path, None)
+
+    async def _forget(self, path: Path) -> None:
+        reading = self._readings.pop(path, None)
+        self._busy.pop(path, None)
+        if reading is not None:
+            await reading.source.aclose()
+
+
+def _newest_first(paths: Sequence[Path]) -> list[Path]:
+    """By modification time; what cannot be looked at comes last and fails where it is opened."""
+
+    def age(path: Path) -> float:
+        try:
+            return -path.stat().st_mtime
+        except OSError:
+            return 0.0
+
+    return sorted(paths, key=age)
+
+
+async def _signals(stop: anyio.Event, give_up: anyio.CancelScope) -> None:
+    """The first signal asks to stop, the second not to wait."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            if stop.is_set():
+                give_up.cancel()
+            stop.set()
