@@ -1,0 +1,366 @@
+"""The policy document and the decision."""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from verifierd.errors import PolicyError
+from verifierd.policy import Memory, Policy, decide, load, names
+from verifierd.types import (
+    Abstain,
+    Action,
+    Alarm,
+    ObservationKind,
+    Origin,
+    Prediction,
+    Score,
+    Seconds,
+    Signal,
+    Step,
+    Tokens,
+    Verdict,
+    VerdictKind,
+)
+
+CERTAIN = Prediction(predictor="shell", text="file\n", certain=True)
+SILENT = Prediction(predictor="shell", abstain=Abstain.RACY, detail="a sibling wrote")
+MATCH = Score(name="normalised", value=0.0, coverage=1.0)
+CONTRADICTION = Score(
+    name="normalised",
+    value=0.5,
+    coverage=1.0,
+    violated=True,
+    signals=(Signal(name="contradiction", value=1.0, span=(0, 1)),),
+)
+FLIP = Score(name="error_flip", value=1.0, violated=True, signals=(Signal(name="error_flip", value=1.0),))
+ROLE_BREAK = Score(name="role_break", value=1.0, abstain=Abstain.ROLE_BREAK)
+TRUNCATED = Score(name="normalised", abstain=Abstain.TRUNCATED)
+UNCALIBRATED = Score(name="normalised", value=0.5, abstain=Abstain.UNCALIBRATED)
+
+
+def _step(index: int = 1, **changed: Any) -> Step:
+    step = Step(
+        format="native",
+        trajectory="t",
+        index=index,
+        action=Action(tool="bash", input="ls", command="ls"),
+        observation="file\n",
+        origin=Origin(path="t.jsonl", offset=5),
+    )
+    return msgspec.structs.replace(step, **changed)
+
+
+def _decide(
+    scores: Sequence[Score],
+    *,
+    policy: Policy = Policy(name="test"),  # noqa: B008 - frozen
+    memory: Memory = Memory(),  # noqa: B008 - frozen
+    step: Step = _step(),  # noqa: B008 - frozen
+    prediction: Prediction = CERTAIN,
+    predictor: str = "shell",
+    model: str | None = None,
+) -> tuple[Memory, Verdict]:
+    return decide(
+        policy,
+        memory,
+        step,
+        prediction,
+        scores,
+        predictor=predictor,
+        model=model,
+        time="2026-01-02T03:04:05Z",
+        seconds=Seconds(predict=0.1, total=0.2),
+    )
+
+
+class TestDecide:
+    """Scores become a verdict."""
+
+    def test_as_predicted(self) -> None:
+        """Nothing violated and enough checked is on_path."""
+        memory, verdict = _decide([MATCH])
+
+        assert (verdict.verdict, verdict.reason) == (VerdictKind.ON_PATH, "as_predicted")
+        assert memory == Memory(decided=1)
+        assert verdict.alarm is None
+
+    def test_contradicted(self) -> None:
+        """Something certain violated is off_path, named after its signal."""
+        memory, verdict = _decide([MATCH, CONTRADICTION], step=_step(4))
+
+        assert (verdict.verdict, verdict.reason) == (VerdictKind.OFF_PATH, "contradiction")
+        assert memory == Memory(decided=1, contradictions=1, first=4)
+
+    def test_an_error_flip_is_the_strongest_reason(self) -> None:
+        """Where text and status are contradicted, the status names the reason; all signals are told in their order."""
+        _, verdict = _decide([CONTRADICTION, FLIP])
+
+        assert verdict.reason == "error_flip"
+        assert [signal.name for signal in verdict.signals] == ["contradiction", "error_flip"]
+
+    def test_a_violation_without_a_signal_is_named_after_its_score(self) -> None:
+        """A scorer that gives no signal still gives the reason its name."""
+        assert _decide([Score(name="shape", violated=True)])[1].reason == "shape"
+
+    @pytest.mark.parametrize("kind", [kind for kind in ObservationKind if kind is not ObservationKind.ENV])
+    @pytest.mark.parametrize("score", [MATCH, CONTRADICTION, ROLE_BREAK])
+    def test_only_the_environment_is_judged(self, kind: ObservationKind, score: Score) -> None:
+        """Whatever else came back is not_env, also against a contradiction."""
+        memory, verdict = _decide([score], step=_step(observation_kind=kind))
+
+        assert (verdict.verdict, verdict.reason) == (VerdictKind.ABSTAIN, Abstain.NOT_ENV)
+        assert verdict.observation_kind is kind
+        assert memory == Memory()
+
+    @pytest.mark.parametrize("other", [ROLE_BREAK, TRUNCATED, UNCALIBRATED])
+    def test_a_violation_outweighs_an_abstention(self, other: Score) -> None:
+        """Evidence of something certain counts, though another measure could not judge."""
+        assert _decide([other, FLIP])[1].verdict is VerdictKind.OFF_PATH
+
+    @pytest.mark.parametrize("score", [ROLE_BREAK, TRUNCATED, UNCALIBRATED])
+    def test_a_scorer_that_abstains_outweighs_coverage(self, score: Score) -> None:
+        """The simulator's failures and uncalibrated guesses pass for nothing and are no divergence."""
+        memory, verdict = _decide([MATCH, score])
+
+        assert (verdict.verdict, verdict.reason) == (VerdictKind.ABSTAIN, score.abstain)
+        assert memory == Memory()
+        assert verdict.alarm is None
+
+    def test_the_first_abstention_is_the_reason(self) -> None:
+        """Of several abstentions the first in the scorers' order is told."""
+        assert _decide([ROLE_BREAK, TRUNCATED])[1].reason == Abstain.ROLE_BREAK
+
+    def test_the_predictors_reason(self) -> None:
+        """Where nothing was predicted the predictor's reason is the verdict's."""
+        assert _decide([Score(name="normalised")], prediction=SILENT)[1].reason == Abstain.RACY
+
+    def test_nothing_checked(self) -> None:
+        """Predicted but nothing checked is unpredictable; so are no scores at all."""
+        assert _decide([Score(name="normalised")])[1].reason == Abstain.UNPREDICTABLE
+        assert _decide([])[1].reason == Abstain.UNPREDICTABLE
+
+    @pytest.mark.parametrize(
+        ("coverage", "verdict"),
+        [(0.0, "abstain"), (0.499, "abstain"), (0.5, "on_path"), (1.0, "on_path")],
+    )
+    def test_coverage_threshold(self, coverage: float, verdict: str) -> None:
+        """At least `min-coverage` must have been checked; the largest of the scores counts."""
+        scores = [Score(name="a"), Score(name="b", value=0.0, coverage=coverage)]
+
+        _, decided = _decide(scores, policy=Policy(name="test", min_coverage=0.5))
+
+        assert (decided.verdict, decided.coverage) == (verdict, coverage)
+
+    def test_the_largest_value_is_the_score(self) -> None:
+        """The verdict's score is the largest distance; None if none was taken."""
+        assert _decide([MATCH, FLIP])[1].score == 1.0
+        assert _decide([Score(name="a")])[1].score is None
+
+    @pytest.mark.parametrize(
+        ("certain", "predicted", "observed", "checked"),
+        [(True, 0, 0, True), (True, 0, 1, True), (False, 0, 0, False), (True, None, 0, False), (True, 0, None, False)],
+    )
+    def test_status_checked(self, *, certain: bool, predicted: int | None, observed: int | None, checked: bool) -> None:
+        """Only a certain status against the log's own has been checked."""
+        prediction = msgspec.structs.replace(CERTAIN, certain=certain, exit_code=predicted)
+
+        _, verdict = _decide([MATCH], prediction=prediction, step=_step(exit_code=observed))
+
+        assert verdict.status_checked is checked
+
+    def test_alarm(self) -> None:
+        """Each contradiction tells the count; the alarm is raised when there are more than `alarm-after`."""
+        policy = Policy(name="test", alarm_after=1)
+        memory = Memory()
+        alarms = []
+        for index, score in enumerate([CONTRADICTION, MATCH, TRUNCATED, FLIP], 1):
+            memory, verdict = _decide([score], policy=policy, memory=memory, step=_step(index))
+            alarms.append(verdict.alarm)
+
+        assert alarms == [
+            Alarm(statistic=1.0, threshold=1.0, raised=False),
+            None,
+            None,
+            Alarm(statistic=2.0, threshold=1.0, raised=True),
+        ]
+        assert memory == Memory(decided=3, contradictions=2, first=1)
+
+    def test_everything_is_carried(self) -> None:
+        """A verdict holds who said what of which step, what it cost and where the step came from."""
+        policy = Policy(name="test")
+        prediction = Prediction(predictor="mlx", text="file\n", model="tiny", tokens=Tokens(prompt=3, generated=2))
+
+        _, verdict = _decide([MATCH], policy=policy, prediction=prediction, predictor="shell,mlx", model="tiny")
+
+        assert verdict.step_id == _step().step_id
+        assert (verdict.trajectory, verdict.step, verdict.tool, verdict.domain) == ("t", 1, "bash", "terminal")
+        assert (verdict.action, verdict.predicted, verdict.observed) == ("ls", "file\n", "file\n")
+        assert (verdict.predictor, verdict.model, verdict.policy) == ("mlx", "tiny", policy.id)
+        assert (verdict.tokens, verdict.seconds) == (prediction.tokens, Seconds(predict=0.1, total=0.2))
+        assert (verdict.origin, verdict.time) == (Origin(path="t.jsonl", offset=5), "2026-01-02T03:04:05Z")
+        assert verdict.seq == 0
+
+    @given(
+        scores=st.lists(
+            st.sampled_from([MATCH, CONTRADICTION, FLIP, ROLE_BREAK, TRUNCATED, UNCALIBRATED, Score(name="none")])
+        ),
+        kind=st.sampled_from(ObservationKind),
+        prediction=st.sampled_from([CERTAIN, SILENT]),
+        before=st.integers(0, 3),
+    )
+    def test_pure_and_in_precedence(
+        self, scores: list[Score], kind: ObservationKind, prediction: Prediction, before: int
+    ) -> None:
+        """Same arguments, same result; not_env, then violation, then abstention, then coverage decides."""
+        memory = Memory(decided=before, contradictions=before, first=before)
+        step = _step(9, observation_kind=kind)
+
+        after, verdict = _decide(scores, memory=memory, step=step, prediction=prediction)
+
+        assert _decide(scores, memory=memory, step=step, prediction=prediction) == (after, verdict)
+        if kind is not ObservationKind.ENV:
+            assert verdict.reason == Abstain.NOT_ENV
+        elif any(score.violated for score in scores):
+            assert verdict.verdict is VerdictKind.OFF_PATH
+        elif any(score.abstain for score in scores):
+            assert verdict.verdict is VerdictKind.ABSTAIN
+        else:
+            assert verdict.verdict is (VerdictKind.ON_PATH if MATCH in scores else VerdictKind.ABSTAIN)
+        off = verdict.verdict is VerdictKind.OFF_PATH
+        assert after.contradictions == before + off
+        assert after.decided == before + (verdict.verdict is not VerdictKind.ABSTAIN)
+        assert after.first == (before or (9 if off else 0))
+        assert (verdict.alarm is not None) == off
+
+
+class TestVerdictId:
+    """A verdict's identity."""
+
+    def test_is_the_same_again(self) -> None:
+        """It depends on neither time nor outcome, so that a repetition is visible."""
+        assert _decide([MATCH])[1].verdict_id == _decide([CONTRADICTION], memory=Memory(decided=7))[1].verdict_id
+
+    def test_differs_with_step_policy_predictor_and_model(self) -> None:
+        """Another step, policy, chain or model makes another verdict."""
+        ids = [
+            verdict.verdict_id
+            for _, verdict in [
+                _decide([MATCH]),
+                _decide([MATCH], step=_step(2)),
+                _decide([MATCH], policy=Policy(name="test", min_coverage=0.5)),
+                _decide([MATCH], policy=Policy(name="other")),
+                _decide([MATCH], predictor="shell,mlx"),
+                _decide([MATCH], model="tiny"),
+            ]
+        ]
+
+        assert len(set(ids)) == len(ids)
+
+
+class TestPolicy:
+    """The document."""
+
+    def test_id_is_name_and_content(self) -> None:
+        """Policies that decide alike share an id, whatever their description; others do not."""
+        policy = Policy(name="mine")
+        changes: list[dict[str, Any]] = [
+            {"predictors": ("recorded",)},
+            {"normalisers": ("ansi",)},
+            {"normalisers": tuple(reversed(policy.normalisers))},
+            {"min_coverage": 0.02},
+            {"alarm_after": 1},
+            {"shell_profile": "unknown"},
+        ]
+
+        assert policy.id.startswith("mine@")
+        assert policy.id == msgspec.structs.replace(policy, description="words").id
+        ids = {policy.id, *(msgspec.structs.replace(policy, **change).id for change in changes)}
+        assert len(ids) == len(changes) + 1
+
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            ("predictors = []", "`predictors` is empty; name at least one"),
+            ("min-coverage = 0", "`min-coverage` must be above 0 and at most 1"),
+            ("min-coverage = 1.1", "`min-coverage` must be above 0 and at most 1"),
+            ("min-coverage = nan", "`min-coverage` must be above 0 and at most 1"),
+            ("alarm-after = -1", "`alarm-after` must not be negative"),
+            ("alarm-after = 0.5", "Expected `int`, got `float` - at `$.alarm-after`"),
+            ('normalisers = ["ansy"]', "Invalid enum value 'ansy' - at `$.normalisers[0]`"),
+            ('shell-profile = "zsh"', "Invalid enum value 'zsh' - at `$.shell-profile`"),
+        ],
+    )
+    def test_impossible_values(self, tmp_path: Path, line: str, message: str) -> None:
+        """A value that cannot be is refused, with file and place."""
+        path = tmp_path / "mine.toml"
+        path.write_text(f'name = "mine"\n{line}\n')
+
+        with pytest.raises(PolicyError) as caught:
+            load(str(path))
+
+        assert str(caught.value) == f"{path}: {message}"
+
+    def test_a_name_is_needed(self, tmp_path: Path) -> None:
+        """A document without a name is refused."""
+        path = tmp_path / "mine.toml"
+        path.write_text("")
+
+        with pytest.raises(PolicyError, match="missing required field `name`"):
+            load(str(path))
+
+
+class TestLoad:
+    """Names and files."""
+
+    def test_bundled(self) -> None:
+        """The bundled policies are found by name, and `default` is what a Policy is without a document."""
+        assert {"default", "strict"} <= set(names())
+        assert msgspec.structs.replace(load("default"), description="") == Policy(name="default")
+
+    def test_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A suffix or a separator makes it a path, relative to the working directory; `~` is the home."""
+        (tmp_path / "mine.toml").write_text('name = "mine"')
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("HOME", str(tmp_path))
+
+        for name in ("mine.toml", "./mine.toml", "~/mine.toml", str(tmp_path / "mine.toml")):
+            assert load(name) == Policy(name="mine")
+
+    def test_unknown_name(self) -> None:
+        """An unknown name is answered with the known ones."""
+        with pytest.raises(PolicyError) as caught:
+            load("defualt")
+
+        assert str(caught.value) == "no policy is called `defualt`"
+        assert ", ".join(names()) in caught.value.hint
+
+    def test_missing_file(self, tmp_path: Path) -> None:
+        """A file that is not there is named, and so are the bundled policies."""
+        path = tmp_path / "absent.toml"
+
+        with pytest.raises(PolicyError) as caught:
+            load(str(path))
+
+        assert str(caught.value) == f"{path}: cannot read the policy: No such file or directory"
+        assert ", ".join(names()) in caught.value.hint
+
+    def test_not_utf8(self, tmp_path: Path) -> None:
+        """A file in another encoding is refused, not misread."""
+        path = tmp_path / "latin.toml"
+        path.write_bytes(b'name = "caf\xe9"')
+
+        with pytest.raises(PolicyError, match="cannot read the policy"):
+            load(str(path))
+
+
+def test_every_abstention_has_a_word_of_its_own() -> None:
+    """Reasons, verdicts and kinds are strings in the verdict JSONL and never collide."""
+    words = [str(word) for word in itertools.chain(Abstain, VerdictKind)]
+
+    assert len(set(words)) == len(words)
