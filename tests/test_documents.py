@@ -1,0 +1,91 @@
+"""The documents in `policies/` load, and their reference is complete."""
+
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from verifierd import policy
+from verifierd.errors import PolicyError
+from verifierd.policy import Policy
+from verifierd.scoring import open_scorers
+
+FOLDER = Path(__file__).parents[1] / "policies"
+DOCUMENTS = sorted(FOLDER.glob("*.toml"))
+KEYS = sorted(field.encode_name for field in msgspec.structs.fields(Policy))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_every_policy_loads(path: Path) -> None:
+    """Each document is a policy called as its file is, with a description, and its scorers can be opened."""
+    loaded = policy.load(str(path))
+
+    assert loaded.name == path.stem
+    assert loaded.description
+    assert loaded == policy.load(path.stem)
+    assert open_scorers(loaded)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_every_policy_says_all_there_is_to_say(path: Path) -> None:
+    """Each document spells out every key, so that a copy of it is a complete start."""
+    assert sorted(tomllib.loads(path.read_text(encoding="utf-8"))) == KEYS
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    ("typo", "key"),
+    [
+        ("min-coverge", "min-coverage"),
+        ("min_coverage", "min-coverage"),
+        ("normalizers", "normalisers"),
+        ("predictor", "predictors"),
+        ("alarmafter", "alarm-after"),
+    ],
+)
+def test_unknown_keys_are_refused(tmp_path: Path, path: Path, typo: str, key: str) -> None:
+    """A key that nobody knows is refused by name, and the nearest known one is offered."""
+    copy = tmp_path / path.name
+    copy.write_text(f"{typo} = 1\n{path.read_text(encoding='utf-8')}", encoding="utf-8")
+
+    with pytest.raises(PolicyError) as caught:
+        policy.load(str(copy))
+
+    assert str(caught.value) == f"{copy}: Object contains unknown field `{typo}`"
+    assert caught.value.hint == f"Did you mean `{key}`? Known keys there: {', '.join(KEYS)}."
+
+
+def _reference() -> dict[str, tuple[str, str]]:
+    """Key to type and default, as the table of the reference has them."""
+    rows = [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in (FOLDER / "README.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("| `")
+    ]
+    return {row[0].strip("` "): (row[1], row[2].strip("` ")) for row in rows if len(row) == 4}
+
+
+def test_the_reference_names_every_key() -> None:
+    """`policies/README.md` has a row for each key and for no other."""
+    assert sorted(_reference()) == KEYS
+
+
+@pytest.mark.parametrize("field", msgspec.structs.fields(Policy), ids=lambda field: field.encode_name)
+def test_the_reference_has_the_true_default(field: msgspec.structs.FieldInfo) -> None:
+    """The default in the reference is the one in the code."""
+    _, stated = _reference()[field.encode_name]
+
+    if field.required:
+        assert stated == "needed"
+    else:
+        default = list(field.default) if isinstance(field.default, tuple) else field.default
+        assert tomllib.loads(f"value = {stated}")["value"] == default
+
+
+def test_the_reference_explains_every_word() -> None:
+    """Each normaliser and each bundled policy is explained."""
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+
+    for word in (*policy.names(), *Policy(name="any").normalisers):
+        assert f"`{word}`" in text
