@@ -1,0 +1,170 @@
+"""What a real observation teaches, read off the command and its answer alone."""
+
+import posixpath
+import re
+import shlex
+
+import msgspec
+from bashkit import ScriptAnalysis
+
+__all__ = ("Absent", "Content", "Lesson", "Listing", "Made", "Place", "Tree", "Value", "lessons")
+
+
+class Content(msgspec.Struct, frozen=True):
+    """A file holds this text; `exact` is False if the log may have trimmed it."""
+
+    path: str
+    text: str
+    exact: bool
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """A directory holds these names and no others; hidden ones only if `hidden`."""
+
+    path: str
+    names: tuple[str, ...]
+    hidden: bool
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """The files at and below a directory are these and no others."""
+
+    path: str
+    files: tuple[str, ...]
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A directory was created, so nothing is in it."""
+
+    path: str
+
+
+class Absent(msgspec.Struct, frozen=True):
+    """There is nothing at a path."""
+
+    path: str
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A variable has this value."""
+
+    name: str
+    text: str
+
+
+class Place(msgspec.Struct, frozen=True):
+    """The shell is in this directory."""
+
+    path: str
+
+
+Lesson = Content | Listing | Tree | Made | Absent | Value | Place
+
+_LEADING_CD = re.compile(r"\s*cd\s+([\w./@+-]+)\s*&&\s*")
+_WORD = r"""(?:[\w./@+,:=-]+|'[^'\n]*'|"[^"$`\\\n]*")"""
+_CAT = re.compile(rf"\s*cat\s+(?!-)({_WORD})\s*")
+_LS = re.compile(rf"\s*ls(?:\s+-(1|a|A|1a|a1|1A|A1))?(?:\s+(?!-)({_WORD}))?\s*")
+_FIND = re.compile(rf"\s*find\s+({_WORD})\s+-type\s+f(?:\s*\|\s*sort)?\s*")
+_VALUE = re.compile(r'\s*echo\s+"?(?:\$\{?([A-Za-z_]\w*)\}?|(~))"?\s*')
+_PRINTED = re.compile(r"\s*printenv\s+([A-Za-z_]\w*)\s*")
+_MISSING = re.compile(r"[^\n]*: No such file or directory\n?")
+_LOOKERS = frozenset({"cat", "ls", "head", "tail", "wc", "stat", "grep", "sed", "sort", "cp", "mv", "rm"})
+
+
+def lessons(
+    analysis: ScriptAnalysis, command: str, cwd: str | None, observation: str, exit_code: int | None, *, exact: bool
+) -> list[Lesson]:
+    """What an observation teaches about files, variables and the working directory.
+
+    Args:
+        analysis: The virtual shell's reading of the command.
+        command: The command line.
+        cwd: The directory it ran in, None if unknown; relative paths teach nothing then.
+        observation: What came back.
+        exit_code: Its status; None counts as success unless the observation reads like an error.
+        exact: False if the log trims observations.
+    """
+    ahead = _LEADING_CD.match(command)
+    if ahead is not None:
+        cwd = _resolve(cwd, ahead[1])
+        command = command[ahead.end() :]
+    if exit_code not in (0, None):
+        return _failure(analysis, cwd, observation)
+    words = [word for part in analysis.commands for word in part.args]
+    if len(analysis.commands) == 1 and analysis.commands[0].name == "mkdir":
+        if observation.strip() or exit_code is None or analysis.redirects:
+            return []
+        made = [_resolve(cwd, word) for word in words if word is not None]
+        plain = not any(word is None or word.startswith("-") or "{" in word for word in words)
+        return [Made(path) for path in made if path is not None] if plain else []
+    if found := _CAT.fullmatch(command):
+        path = _resolve(cwd, _unquote(found[1]))
+        return [Content(path, observation, exact)] if path and _no_error("cat", observation, exit_code) else []
+    if found := _LS.fullmatch(command):
+        return _listing(found, cwd, observation, exit_code)
+    if found := _FIND.fullmatch(command):
+        return _tree(_unquote(found[1]), cwd, observation, exit_code)
+    if found := _VALUE.fullmatch(command) or _PRINTED.fullmatch(command):
+        text = observation.removesuffix("\n")
+        # Words are split and joined by one blank on their way through `echo`, so only plain values are as printed.
+        return [Value(found[1] or "HOME", text)] if re.fullmatch(r"[\w./:@+,=-]+", text) else []
+    if command.strip() == "pwd" and re.fullmatch(r"/[^\n]*\n?", observation):
+        return [Place(observation.removesuffix("\n"))]
+    return []
+
+
+def _listing(found: re.Match[str], cwd: str | None, observation: str, exit_code: int | None) -> list[Lesson]:
+    word = _unquote(found[2]) if found[2] else "."
+    path = _resolve(cwd, word)
+    names = observation.split("\n")
+    if names and not names[-1]:
+        names.pop()
+    # `ls FILE` prints the name as it was given.
+    if path is None or names == [word] or not _no_error("ls", observation, exit_code):
+        return []
+    if any(not name or "/" in name for name in names):
+        return []
+    hidden = "a" in (found[1] or "").lower()
+    return [Listing(path, tuple(name for name in names if name not in {".", ".."}), hidden)]
+
+
+def _tree(word: str, cwd: str | None, observation: str, exit_code: int | None) -> list[Lesson]:
+    path = _resolve(cwd, word)
+    lines = observation.splitlines()
+    start = word.rstrip("/") + "/"
+    if path is None or not _no_error("find", observation, exit_code):
+        return []
+    if not all(line.startswith(start) and "//" not in line for line in lines):
+        return []
+    return [Tree(path, tuple(posixpath.normpath(posixpath.join(path, line[len(start) :])) for line in lines))]
+
+
+def _failure(analysis: ScriptAnalysis, cwd: str | None, observation: str) -> list[Lesson]:
+    """One command about one path, and that path is missing."""
+    if len(analysis.commands) != 1 or analysis.redirects or not _MISSING.fullmatch(observation):
+        return []
+    part = analysis.commands[0]
+    if part.name not in _LOOKERS or None in part.args:
+        return []
+    named = [word for word in part.args if word and not word.startswith("-") and word in observation]
+    path = _resolve(cwd, named[0]) if len(named) == 1 else None
+    return [Absent(path)] if path is not None else []
+
+
+def _no_error(tool: str, observation: str, exit_code: int | None) -> bool:
+    return exit_code == 0 or not observation.startswith(f"{tool}: ")
+
+
+def _unquote(word: str) -> str:
+    try:
+        return "".join(shlex.split(word))
+    except ValueError:
+        return word
+
+
+def _resolve(cwd: str | None, word: str) -> str | None:
+    if word.startswith("/"):
+        return posixpath.normpath(word)
+    if cwd is None or word.startswith("~") or not word:
+        return None
+    return posixpath.normpath(posixpath.join(cwd, word))

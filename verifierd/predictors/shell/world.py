@@ -1,0 +1,329 @@
+"""One possible world: a virtual shell in which everything unknown has been given one definite form.
+
+Forms differ from world to world, so an answer that is the same in all of them does not hang on the unknown.
+"""
+
+import posixpath
+import re
+import shlex
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+from bashkit import Bash, BashError
+
+__all__ = ("KINDS", "Outcome", "Tree", "World")
+
+KINDS = ("absent", "file", "folder", "empty", "mixed")
+# A directory is None, a file its text, a link `LINK` and its target.
+Tree = dict[str, str | None]
+_LINK = "\0link:"
+
+# A world's share of one step; five of them stay below the deadline that the parent sets for the whole.
+_SECONDS = 0.3
+_MEMORY = 16 << 20
+_ENTRIES = 4000
+# What the virtual shell makes up and won't let go of; the session refuses commands that name it.
+_KEPT = frozenset({"bin", "dev", "etc", "proc", "root", "usr"})
+# What the virtual file system raises, depending on the call.
+_PROBLEMS = (BashError, OSError, RuntimeError)
+_SUFFIX = re.compile(r"\.\w{1,5}$")
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command did in one world.
+
+    Attributes:
+        stdout, stderr: What it printed; `merged` is both in the order of writing.
+        exit_code: Its status.
+        broken: Why the outcome means nothing (a limit of the virtual shell was met), or None.
+    """
+
+    stdout: str = ""
+    stderr: str = ""
+    merged: str = ""
+    exit_code: int = 0
+    broken: str | None = None
+
+
+class World:
+    """A virtual shell with a form for the unknown.
+
+    Args:
+        number: Which of `KINDS` the world leans to. World 0 holds nothing but what was learnt.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        # In the names, contents and values that this world makes up, so that they differ from other worlds' and can be
+        # told from real ones.
+        self.token = f"q{number}zq"
+        self.blobs: dict[str, str] = {}
+        self.bash = Bash(
+            username=f"u{self.token}",
+            hostname=f"h{self.token}",
+            cwd="/",
+            env={"HOME": f"/h{self.token}", "USER": f"u{self.token}"},
+            timeout_seconds=_SECONDS,
+            max_memory=_MEMORY,
+        )
+        self._files = self.bash.fs()
+        self.wipe()
+
+    def reset(self) -> None:
+        """Forget everything, as if new but much faster."""
+        self.bash.reset()
+        self.wipe()
+
+    @property
+    def cwd(self) -> str:
+        """The directory the shell is in."""
+        return self.bash.shell_state().cwd
+
+    def enter(self, path: str) -> None:
+        """Be in a directory, which exists."""
+        if self.cwd != path or not self.is_folder(path):
+            self.folder(path)
+            self.bash.execute_sync(f"cd -- {shlex.quote(path)}")
+
+    def run(self, command: str, *, ordered: bool) -> Outcome:
+        """Run a command; `ordered` keeps track of how output and errors interleave, which is five times slower."""
+        chunks: list[str] = []
+        try:
+            result = self.bash.execute_sync(
+                command, on_output=(lambda out, err: chunks.append(out + err)) if ordered else None
+            )
+        except _PROBLEMS as problem:
+            return Outcome(broken=str(problem) or "the virtual shell failed", exit_code=-1)
+        error = result.stderr or ""
+        broken = None
+        if result.error and result.error not in error:
+            broken = result.error
+        elif result.stdout_truncated or result.stderr_truncated:
+            broken = "the output met a limit"
+        merged = "".join(chunks)
+        if len(merged) != len(result.stdout) + len(error):
+            merged = result.stdout + error
+        return Outcome(stdout=result.stdout, stderr=error, merged=merged, exit_code=result.exit_code, broken=broken)
+
+    # What is there
+
+    def exists(self, path: str) -> bool:
+        """Whether anything is at a path, a dangling link included."""
+        return self._type(path) is not None
+
+    def is_folder(self, path: str) -> bool:
+        """Whether a path is a directory."""
+        return self._type(path) == "directory"
+
+    def read(self, path: str) -> str | None:
+        """A file's text, or None if it is no file or no text."""
+        try:
+            return self._files.read_file(path).decode()
+        except (*_PROBLEMS, UnicodeDecodeError):
+            return None
+
+    def entries(self, path: str) -> list[tuple[str, str]]:
+        """Names and types (`file`, `directory`, `symlink`) in a directory."""
+        try:
+            return [(entry["name"], entry["metadata"]["file_type"]) for entry in self._files.read_dir(path)]
+        except _PROBLEMS:
+            return []
+
+    def walk(self, top: str = "/") -> Iterator[tuple[str, str]]:
+        """Paths and types below a directory, at most `_ENTRIES` of them."""
+        todo, count = [top], 0
+        while todo and count <= _ENTRIES:
+            folder = todo.pop()
+            start = folder.rstrip("/")
+            for name, kind in self.entries(folder):
+                if folder == "/" and name in _KEPT:
+                    continue
+                count += 1
+                path = f"{start}/{name}"
+                if kind == "directory":
+                    todo.append(path)
+                yield path, kind
+
+    def tree(self, top: str = "/") -> Tree | None:
+        """Every path below a directory with what is there; None if there is too much."""
+        found: Tree = {}
+        for path, kind in self.walk(top):
+            if kind == "directory":
+                found[path] = None
+            elif kind == "symlink":
+                found[path] = f"{_LINK}{self._files.read_link(path)}"
+            else:
+                found[path] = self.read(path) or ""
+        return found if len(found) <= _ENTRIES else None
+
+    # Making it so
+
+    def remove(self, path: str) -> None:
+        """Let nothing be at a path."""
+        try:
+            self._files.remove(path, recursive=True)
+        except _PROBLEMS:
+            return
+
+    def folder(self, path: str) -> None:
+        """Let a path be a directory, whatever was in the way."""
+        if self.is_folder(path):
+            return
+        parent = posixpath.dirname(path)
+        if parent != path:
+            self.folder(parent)
+        if self.exists(path):
+            self.remove(path)
+        self._files.mkdir(path)
+
+    def file(self, path: str, text: str) -> None:
+        """Let a path be a file with a text, whatever was in the way."""
+        data = text.encode()
+        try:
+            self._files.write_file(path, data)
+        except _PROBLEMS:
+            self.folder(posixpath.dirname(path))
+            if self.is_folder(path):
+                self.remove(path)
+            self._files.write_file(path, data)
+
+    def wipe(self) -> None:
+        """Forget every file; variables and functions stay."""
+        for name, _ in self.entries("/"):
+            if name not in _KEPT:
+                self.remove(f"/{name}")
+        self.blobs.clear()
+
+    def imagine(self, path: str, words: list[str], *, exists: bool = False, shape: str | None = None) -> None:
+        """Give an unknown path this world's form.
+
+        Args:
+            path: The path.
+            words: What the command may look for in it.
+            exists: It is there; only its kind and content are unknown.
+            shape: `file` or `folder` if it can be nothing else.
+        """
+        kind = self._kind(path)
+        if shape == "file" and kind == "folder":
+            kind = "file"
+        elif shape == "folder" and kind in {"file", "empty"}:
+            kind = "absent" if self.number % 2 else "folder"
+        if kind == "absent":
+            if not exists:
+                return
+            kind = "folder" if not _SUFFIX.search(path) else "file"
+        if kind == "empty":
+            self.file(path, "")
+        elif kind == "folder":
+            self.folder(path)
+            for count in range(self.number + 1):
+                self.file(f"{path}/in{count}_{self.token}.py", self._blob(words))
+        else:
+            blob = self._blob(words)
+            self.file(path, blob)
+            self.blobs[path] = blob
+
+    def variable(self, name: str) -> None:
+        """Give an unknown variable this world's value; unset in world 0."""
+        values = (None, f"v{self.token}", str(40 + self.number), "", f"/v{self.token} x")
+        value = f"/h{self.token}" if name == "HOME" else values[self.number]
+        if value is None:
+            self.bash.execute_sync(f"unset {name}")
+        else:
+            self.set_variable(name, value)
+
+    def set_variable(self, name: str, value: str) -> None:
+        """Let a variable have a value; not by `set_env`, whose values outlive a reset."""
+        self.bash.execute_sync(f"export {name}={shlex.quote(value)}")
+
+    def adopt(self, other: "World", theirs: Tree, state: bytes, settled: Callable[[str], bool], unset: Iterable[str]) -> bool:
+        """Become like a world that reality bore out, but keep own forms of what the observation did not touch.
+
+        Args:
+            other: The world to follow; `theirs` is its tree and `state` its snapshot.
+            theirs, state: See above.
+            settled: Whether a path was within the reach of the command.
+            unset: Variables that are still unknown and keep this world's value.
+
+        Returns:
+            False if this world is too large to compare.
+        """
+        own = self.tree()
+        if own is None:
+            return False
+        self.bash.restore_snapshot(state)
+        self._files = self.bash.fs()
+        for name in unset:
+            self.variable(name)
+        blobs, self.blobs = self.blobs, {}
+        for path in sorted(own.keys() | theirs.keys()):
+            if not settled(path):
+                if own.get(path, "") != theirs.get(path, "") or (path in own) != (path in theirs):
+                    self._restore(path, own)
+                if path in blobs:
+                    self.blobs[path] = blobs[path]
+            elif path in theirs:
+                self._vary(path, theirs[path], other)
+        return True
+
+    def _restore(self, path: str, own: Tree) -> None:
+        if path not in own:
+            self.remove(path)
+            return
+        text = own[path]
+        if text is None:
+            self.folder(path)
+        elif not text.startswith(_LINK):
+            self.file(path, text)
+
+    def _vary(self, path: str, text: str | None, other: "World") -> None:
+        """Where the other world's form is made up, only its kind is borne out: content and names stay this world's."""
+        if other.token in path:
+            self.remove(path)
+            path = path.replace(other.token, self.token)
+            if text is None:
+                self.folder(path)
+        if text is None or text.startswith(_LINK):
+            return
+        blob = other.blobs.get(path)
+        if blob and blob in text:
+            self.blobs[path] = self._blob([])
+            self.file(path, text.replace(blob, self.blobs[path]))
+        elif other.token in text:
+            self.file(path, text.replace(other.token, self.token) + f"more {self.token}\n" * (self.number + 1))
+
+    def refresh(self, path: str, words: list[str]) -> None:
+        """Let the unknown part of a file hold what a command may look for; what was added to it stays behind it."""
+        blob = self.blobs.get(path)
+        text = self.read(path)
+        if text is None or self.token not in text:
+            return
+        fresh = self._blob(words)
+        if blob and text.startswith(blob):
+            self.blobs[path] = fresh
+            self.file(path, fresh + text[len(blob) :])
+        else:
+            self.file(path, fresh + text)
+
+    def _blob(self, words: list[str]) -> str:
+        """Text that differs from other worlds' in lines, words and characters, and in how often a pattern matches it."""
+        lines = [f"{self.token} {self.number}"]
+        for count in range(self.number):
+            lines.extend(f"{word} {self.token} {count}" for word in (*words, "7"))
+        return "\n".join(lines) + "\n"
+
+    def _kind(self, path: str) -> str:
+        kind = KINDS[self.number]
+        if kind == "mixed":
+            kind = KINDS[zlib.crc32(path.encode("utf-8", "replace")) % 4]
+        # A directory called `notes.txt` is too rare to keep every write from being decided.
+        return "file" if kind == "folder" and _SUFFIX.search(path) else kind
+
+    def _type(self, path: str) -> str | None:
+        """The type of what a path leads to; `symlink` if it leads nowhere."""
+        try:
+            kind: str = self._files.stat(path)["file_type"]
+        except _PROBLEMS:
+            return "symlink" if (posixpath.basename(path), "symlink") in self.entries(posixpath.dirname(path)) else None
+        return kind
