@@ -283,6 +283,7 @@ class TestNormalised:
             ("a\n", "b\n", "expected “a”, observed “b”"),
             ("a\nb\n", "a\n", "expected “b” here; it is missing"),
             ("a\n", "a\nb\n", "“b” was not expected"),
+            ("a\n\nb\n", "a\nb\n", "expected a line break here; it is missing"),
             ("", "x" * 99, f"“{'x' * 80}…” was not expected"),
         ],
     )

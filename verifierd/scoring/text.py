@@ -76,4 +76,6 @@ def _words(found: Difference, observed: str) -> str:
 
 def _quote(text: str) -> str:
     text = text.strip("\n")
+    if not text:
+        return "a line break"
     return f"“{text[:80]}…”" if len(text) > 80 else f"“{text}”"
