@@ -58,16 +58,13 @@ _RUN = b"\x01" * _LONG
 _TOKEN_LETTERS = bytes(c < 0x80 and (chr(c).isalnum() or chr(c) in "-_") for c in range(256))
 
 _PROVIDER = re.compile(
-    r"(?<![A-Za-z0-9])(?:"
-    r"sk-(?:ant|proj|svcacct|admin|or)-[\w-]{9,}+"  # Anthropic, OpenAI, OpenRouter
-    r"|sk-(?=[A-Za-z_-]{0,64}+[0-9])[\w-]{20,}+"  # OpenAI's old ones and all who copied them
-    r"|gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_\w{20,}+|gl(?:pat|ptt|dt|rt|cbt|ft|soat)-[\w-]{16,}+"
-    r"|AIza[\w-]{30,}+|GOCSPX-[\w-]{20,}+"  # Google
-    r"|xox[a-z]-[\w-]{10,}+|xapp-[\w-]{16,}+"  # Slack
-    r"|[rsp]k_(?:live|test)_[A-Za-z0-9]{10,}+|whsec_[A-Za-z0-9]{20,}+"  # Stripe
-    r"|hf_[A-Za-z0-9]{20,}+|npm_[A-Za-z0-9]{30,}+|pypi-[\w-]{30,}+|dckr_pat_[\w-]{20,}+"
-    r"|gsk_[A-Za-z0-9]{30,}+|xai-[A-Za-z0-9]{30,}+|dop_v1_[a-f0-9]{30,}+|lin_api_[A-Za-z0-9]{20,}+"
-    r")",
+    r"sk-ant-[\w-]{9,}+|gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_\w{20,}+|gl(?:pat|ptt|dt|rt|cbt|ft|soat)-[\w-]{16,}+"
+    r"|AIza[\w-]{30,}+|GOCSPX-[\w-]{20,}+|xox[a-z]-[\w-]{10,}+|xapp-[\w-]{16,}+"  # Google, Slack
+    r"|dckr_pat_[\w-]{20,}+|whsec_[A-Za-z0-9]{20,}+|dop_v1_[a-f0-9]{30,}+|lin_api_[A-Za-z0-9]{20,}+"
+    r"|(?<![A-Za-z0-9])(?:"  # and what words may end in
+    r"sk-(?:proj|svcacct|admin|or)-[\w-]{9,}+|sk-(?=[A-Za-z_-]{0,64}+[0-9])[\w-]{20,}+"  # OpenAI and who copied them
+    r"|[rsp]k_(?:live|test)_[A-Za-z0-9]{10,}+"  # Stripe
+    r"|hf_[A-Za-z0-9]{20,}+|npm_[A-Za-z0-9]{30,}+|pypi-[\w-]{30,}+|gsk_[A-Za-z0-9]{30,}+|xai-[A-Za-z0-9]{30,}+)",
     re.ASCII,
 )
 _AWS = re.compile(r"(?<![A-Za-z0-9])A(?:KI|SI|RO|ID)A[A-Z2-7]{16}(?![A-Za-z0-9])")
