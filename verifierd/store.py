@@ -434,6 +434,7 @@ class Store:
                 self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: a checkpoint waits for the disk
             self._db.execute("PRAGMA journal_size_limit = 67108864")
         self._settle_schema()
         rows = self._all("SELECT seq FROM sqlite_sequence WHERE name = 'verdicts'")

@@ -6,7 +6,6 @@ before the offset. Each time it looks different, and each time it is opened, `re
 
 import hashlib
 import os
-from collections.abc import Iterator
 from enum import StrEnum
 from itertools import takewhile
 from pathlib import Path
@@ -198,6 +197,7 @@ class FileSource(LineSource):
         self._splitter.forget()  # what was read of an unfinished line may have been rewritten
         if decision.generation != self.generation:
             self.generation = decision.generation
+            self._tail = None
             self._ends.clear()
             self._last = Position(
                 dev=facts.dev, ino=facts.ino, size=facts.size, mtime_ns=facts.mtime_ns, generation=self.generation
@@ -214,17 +214,15 @@ class FileSource(LineSource):
     def _split(self, chunk: bytes) -> None:
         start = self._splitter.offset
         line = self._splitter.start
-        window = self._recent + chunk
-        base = start - len(self._recent)
         for record in self._splitter.feed(chunk):
-            self._remember(record.end, _before(window, record.end - base))
+            self._remember(record.end, _before(self._recent, chunk, record.end - start))
             self._pending.append(record)
         if start <= len(self._head) < HEAD:
             self._head = (self._head[:start] + chunk)[:HEAD]
-        self._recent = window[-ANCHOR:]
         if self._splitter.start != line:
-            self._anchor = _before(window, self._splitter.start - base)
+            self._anchor = _before(self._recent, chunk, self._splitter.start - start)
             self._known = self._position(self._splitter.start, fingerprint(self._anchor))
+        self._recent = _before(self._recent, chunk, len(chunk))
 
     def _close(self) -> None:
         """Close the file, and with it forget half a line: it may have been rewritten when it is looked at again."""
@@ -240,19 +238,15 @@ class FileSource(LineSource):
             descriptor = self._look()
             probe = self._split_from(self._splitter.start)
             recent = self._anchor
-            for chunk in self._chunks(descriptor, probe):
+            while chunk := self._pread(descriptor, CHUNK, probe.offset):
                 if b"\n" in chunk:
                     return None
                 probe.feed(chunk)
-                recent = (recent + chunk)[-ANCHOR:]
+                recent = _before(recent, chunk, len(chunk))
             self._tail = (probe.offset, recent)
             return probe.tail()
         finally:
             self._close()
-
-    def _chunks(self, descriptor: int, splitter: Splitter) -> Iterator[bytes]:
-        while chunk := self._pread(descriptor, CHUNK, splitter.offset):
-            yield chunk
 
     def _pread(self, descriptor: int, size: int, offset: int) -> bytes:
         try:
@@ -296,5 +290,6 @@ def fingerprint(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _before(window: bytes, end: int) -> bytes:
-    return window[max(0, end - ANCHOR) : end]
+def _before(recent: bytes, chunk: bytes, end: int) -> bytes:
+    """The bytes before `end` of a chunk, which `recent` preceded."""
+    return chunk[end - ANCHOR : end] if end >= ANCHOR else (recent + chunk[:end])[-ANCHOR:]
