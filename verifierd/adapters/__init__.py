@@ -26,7 +26,7 @@ _CODEX_NAME = re.compile(r"rollout-\d{4}-\d\d-\d\d")
 _CLAUDE_NAME = re.compile(r"(?:agent-\w+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
 
 
-def open_adapter(format: str, *, path: str) -> Adapter:  # noqa: A002 - the word of the field
+def open_adapter(format: str, *, path: str) -> Adapter:
     """A new adapter for one file of a format.
 
     Raises:

@@ -108,7 +108,7 @@ class Calls(msgspec.Struct, kw_only=True):
             del self.actions[call_id]
         return call, action, siblings
 
-    def step(self, call_id: str, outcome: Outcome, *, format: str, domain: str, origin: Origin) -> Step:  # noqa: A002
+    def step(self, call_id: str, outcome: Outcome, *, format: str, domain: str, origin: Origin) -> Step:
         """Close a call with what came back from it."""
         call, action, siblings = self.close(call_id)
         return Step(

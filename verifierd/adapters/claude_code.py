@@ -5,7 +5,7 @@ and whichever comes first. `README.md` says which fields are read and how kinds 
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any, Literal
 
@@ -44,6 +44,10 @@ _DENIED = re.compile(
     re.DOTALL,
 )
 _REFUSED_ARGUMENTS = ("<tool_use_error>", "InputValidationError", "MCP error -32602", "Error: No such tool available")
+_TAIL = 64  # longer than any filler or mark
+_PATH = 4096
+_OUTSIDE = frozenset({"WebFetch", "WebSearch"})
+_LISTS = frozenset({"Glob", "Grep", "LS"})
 _STOPPED = "[Request interrupted by user"
 _LAUNCHED = ("Command running in background with ID", "Command was manually backgrounded", "Async agent launched")
 _STATUS = re.compile(r"Exit code (\d{1,10})(?:\n|\Z)")
@@ -178,17 +182,19 @@ class ClaudeCode(LineAdapter[_Line]):
     def _read(self, line: _Line, origin: Origin) -> Iterable[Step]:
         if line.version is not None:
             self.counts.version = line.version
-        if line.type == "assistant":
-            if line.message is None or not isinstance(line.message.content, list):
-                return ()
-            return list(self._read_calls(line, line.message, line.message.content, origin))
-        if line.type == "user":
-            return list(self._read_user(line, origin))
-        if line.type not in _IGNORED:
-            self._unknown(line.type)
+        kind = line.type
+        if kind == "assistant":
+            message = line.message
+            if message is not None and isinstance(message.content, list):
+                return self._read_calls(line, message.id, message.content, origin)
+        elif kind == "user":
+            return self._read_user(line, origin)
+        elif kind not in _IGNORED:
+            self._unknown(kind)
         return ()
 
-    def _read_calls(self, line: _Line, message: _Message, blocks: list[_Block], origin: Origin) -> Iterator[Step]:
+    def _read_calls(self, line: _Line, message: object, blocks: list[_Block], origin: Origin) -> Iterable[Step]:
+        steps: list[Step] = []
         repeated = False
         for block in blocks:
             if block.type != "tool_use":
@@ -199,15 +205,28 @@ class ClaudeCode(LineAdapter[_Line]):
             elif call_id in self._calls.open or call_id in self._seen:
                 repeated = True
             else:
-                yield from self._open(line, message.id, call_id, block, origin)
+                self._open(line, message, call_id, block, origin)
+                early = self._orphans.pop(call_id, None)
+                if early is not None:
+                    steps.append(self._close(call_id, early, origin))
+                elif len(self._calls.open) > _OPEN:
+                    steps.append(self._abandon(next(iter(self._calls.open))))
         self.counts.duplicates += repeated
+        return steps
 
-    def _open(self, line: _Line, message: object, call_id: str, block: _Block, origin: Origin) -> Iterator[Step]:
+    def _open(self, line: _Line, message: object, call_id: str, block: _Block, origin: Origin) -> None:
         self.counts.calls += 1
         name = self._trajectory(line)
         thread = self._thread(name)
         thread.calls += 1
-        call = Call(trajectory=name, index=thread.calls, cwd=line.cwd, turn=str(thread.turn), called_at=line.timestamp)
+        call = Call(
+            trajectory=name,
+            index=thread.calls,
+            offset=origin.offset,
+            cwd=line.cwd,
+            turn=str(thread.turn),
+            called_at=line.timestamp,
+        )
         beside: list[str] = []
         if isinstance(message, str) and message == thread.message:
             # Calls of the same message that were answered before this one was written did not run beside it.
@@ -218,38 +237,46 @@ class ClaudeCode(LineAdapter[_Line]):
         thread.message = message if isinstance(message, str) else None
         thread.members = [*beside, call_id]
         self._calls.add(call_id, call, _action(block), beside=beside)
-        early = self._orphans.pop(call_id, None)
-        if early is not None:
-            yield self._close(call_id, early, origin)
-        elif len(self._calls.open) > _OPEN:
-            yield self._abandon(next(iter(self._calls.open)))
 
-    def _read_user(self, line: _Line, origin: Origin) -> Iterator[Step]:
+    def _read_user(self, line: _Line, origin: Origin) -> Iterable[Step]:
         content = line.message.content if line.message is not None else None
-        spoken: list[str] = [content] if isinstance(content, str) else []
-        if isinstance(content, list):
-            results = [block for block in content if block.type == "tool_result"]
+        steps: list[Step] = []
+        spoken: list[str] = []
+        if isinstance(content, str):
+            spoken.append(content)
+        elif content is not None:
+            alone = len(content) == 1
             repeated = False
-            for block in results:
-                call_id = block.tool_use_id
-                if not isinstance(call_id, str) or not call_id:
-                    self._quarantine("bad_shape")
-                elif call_id in self._calls.open:
-                    raw = line.tool_use_result if len(results) == 1 else msgspec.Raw()
-                    shell = self._calls.actions[call_id].tool in _SHELLS
-                    yield self._close(call_id, _result(block, raw if shell else msgspec.Raw(), line.timestamp), origin)
-                elif call_id in self._seen:
-                    repeated = True
-                else:
-                    self._hold(call_id, _result(block, line.tool_use_result, line.timestamp))
+            for block in content:
+                if block.type == "tool_result":
+                    raw = line.tool_use_result if alone or _only_result(content) else None
+                    repeated |= self._read_result(block, raw, line.timestamp, origin, steps)
+                elif block.type == "text" and isinstance(block.text, str):
+                    spoken.append(block.text)
+                elif block.type == "image":
+                    spoken.append("")
             self.counts.duplicates += repeated
-            spoken = [block.text for block in content if block.type == "text" and isinstance(block.text, str)]
-            if not spoken and any(block.type == "image" for block in content):
-                spoken = [""]
         if spoken and not line.is_meta and not line.is_compact_summary:
-            yield from self._read_words(line, spoken)
+            self._read_words(line, spoken, steps)
+        return steps
 
-    def _read_words(self, line: _Line, spoken: list[str]) -> Iterator[Step]:
+    def _read_result(
+        self, block: _Block, raw: msgspec.Raw | None, at: str | None, origin: Origin, steps: list[Step]
+    ) -> bool:
+        """Read one result; True if it repeats one."""
+        call_id = block.tool_use_id
+        if not isinstance(call_id, str) or not call_id:
+            self._quarantine("bad_shape")
+        elif call_id in self._calls.open:
+            shell = self._calls.actions[call_id].tool in _SHELLS
+            steps.append(self._close(call_id, _result(block, raw if shell else None, at), origin))
+        elif call_id in self._seen:
+            return True
+        else:
+            self._hold(call_id, _result(block, raw, at))
+        return False
+
+    def _read_words(self, line: _Line, spoken: list[str], steps: list[Step]) -> None:
         """A person spoke: a new turn begins, and calls that were stopped before will get no result any more."""
         if line.uuid is not None and not self._seen.add(line.uuid):
             self.counts.duplicates += 1
@@ -260,7 +287,7 @@ class ClaudeCode(LineAdapter[_Line]):
         for call_id, call in list(self._calls.open.items()):
             if call.trajectory == name:
                 if call.interrupted and not stopped:
-                    yield self._abandon(call_id)
+                    steps.append(self._abandon(call_id))
                 call.interrupted = call.interrupted or stopped
 
     def _close(self, call_id: str, result: _Result, origin: Origin) -> Step:
@@ -311,14 +338,19 @@ def _action(block: _Block) -> Action:
     return Action(tool=tool, input=given, command=command if isinstance(command, str) else None)
 
 
-def _result(block: _Block, raw: msgspec.Raw, at: str | None) -> _Result:
+def _only_result(content: list[_Block]) -> bool:
+    """True if a line's `toolUseResult` can belong to one result only."""
+    return [block.type for block in content].count("tool_result") == 1
+
+
+def _result(block: _Block, raw: msgspec.Raw | None, at: str | None) -> _Result:
     content = block.content
     result = _Result(
         text=content if isinstance(content, str) else join_blocks(content) if isinstance(content, list) else "",
         is_error=block.is_error if isinstance(block.is_error, bool) else None,
         at=at,
     )
-    if bytes(memoryview(raw)[:1]) == b"{":
+    if raw is not None and bytes(memoryview(raw)[:1]) == b"{":
         try:
             detail = _DETAIL.decode(raw)
         except FAILURES:
@@ -382,31 +414,33 @@ def _is_launch(tool: str, text: str) -> bool:
 def _without_tails(tool: str, text: str) -> str:
     """The observation without what the harness put behind it."""
     if tool in _SHELLS:
-        while True:
-            shorter = text
-            at = shorter.rfind("[rerun: b", max(0, len(shorter) - 40))
-            if at >= 0 and _RERUN.fullmatch(shorter, at):
-                shorter = shorter[:at].rstrip()
-            at = shorter.rfind(_CWD_RESET, max(0, len(shorter) - 4096))
-            if at >= 0 and "\n" not in shorter[at:].rstrip("\n") and (at == 0 or shorter[at - 1] == "\n"):
-                shorter = shorter[:at].rstrip("\n")
-            if len(shorter) == len(text):
-                break
+        while (shorter := _without_shell_tail(text)) is not None:
             text = shorter
-    elif tool not in {"WebFetch", "WebSearch"} and not tool.startswith("mcp__"):
+    elif text[-_TAIL:].rstrip().endswith(_REMINDER_END) and tool not in _OUTSIDE and not tool.startswith("mcp__"):
         # Text from outside that ends like this would be an injection, not the harness: it stays where that can be.
         while (bare := text.rstrip()).endswith(_REMINDER_END):
             at = bare.rfind(_REMINDER)
             if at <= 0 or bare[at - 1] != "\n":
                 break
             text = bare[:at].rstrip("\n")
-    return "" if len(text) < 64 and _SILENCE.fullmatch(text.strip()) else text
+    return "" if len(text) < _TAIL and _SILENCE.fullmatch(text.strip()) else text
+
+
+def _without_shell_tail(text: str) -> str | None:
+    """The text without the last of its tails; None if it has none."""
+    at = text.rfind("[rerun: b", max(0, len(text) - _TAIL))
+    if at >= 0 and _RERUN.fullmatch(text, at):
+        return text[:at].rstrip()
+    at = text.rfind(_CWD_RESET, max(0, len(text) - _PATH))
+    if at >= 0 and "\n" not in text[at:].rstrip("\n") and (at == 0 or text[at - 1] == "\n"):
+        return text[:at].rstrip("\n")
+    return None
 
 
 def _elision(tool: str, text: str) -> str | None:
     if "truncated] ..." in text and _CUT.search(text):
         return "truncated"
-    if tool in {"Glob", "Grep", "LS"} and text.rstrip().endswith(_LIST_CUT):
+    if tool in _LISTS and text[-100:].rstrip().endswith(_LIST_CUT):
         return "results truncated"
     return None
 

@@ -4,7 +4,7 @@ The `response_item` lines hold the calls and what the model was shown; the end i
 the end of long-running commands, and the commands that code mode ran. `README.md` says how they are joined.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -38,12 +38,15 @@ _POLLS = frozenset({"wait", "wait_agent", "write_stdin"})
 _TERMINAL = _SHELLS | {"write_stdin"}
 _PROGRAMS = _TERMINAL | {"apply_patch"}
 _SCRIPT = "exec"
+_EVENTS = frozenset({
+    "exec_command_end", "item_completed", "task_started", "turn_aborted", "user_message",
+})  # fmt: skip
 _IGNORED_LINES = frozenset({"compacted", "token_usage_record", "world_state"})
 _IGNORED_ITEMS = frozenset({"compaction", "compaction_summary", "context_compaction", "ghost_snapshot", "reasoning"})
 
 
 class _Item(msgspec.Struct):
-    type: Any = None
+    type: str | None = None
     id: Any = None
     command: Any = None
     cwd: Any = None
@@ -52,7 +55,7 @@ class _Item(msgspec.Struct):
 
 
 class _Payload(msgspec.Struct):
-    type: Any = None
+    type: str | None = None
     id: Any = None
     call_id: Any = None
     name: Any = None
@@ -159,16 +162,12 @@ class Codex(LineAdapter[_Line]):
 
     def settle(self) -> Iterable[Step]:
         """Commands whose end is known become steps, though the model has not been shown their output yet."""
-        known = list(self._ends)
-        steps = list(self._release())
-        self._answered = [*self._answered, *known][-_OPEN:]
-        return steps
+        self._answered = [*self._answered, *self._ends][-_OPEN:]
+        return self._release()
 
     def finish(self) -> Iterable[Step]:
         """What is still open becomes a step by what is known of it."""
-        steps = list(self._release())
-        for call_id, running in list(self._running.items()):
-            steps.append(self._abandon_running(call_id, running))
+        steps = self._release()
         steps.extend(self._abandon(call_id) for call_id in list(self._calls.open))
         self._answered = []
         return steps
@@ -215,22 +214,23 @@ class Codex(LineAdapter[_Line]):
         self._nested = loaded.nested
 
     def _read(self, line: _Line, origin: Origin) -> Iterable[Step]:
-        payload = line.payload
-        if payload is None or line.type in _IGNORED_LINES:
-            if line.type not in _IGNORED_LINES:
-                self._unknown(line.type)
+        kind, payload = line.type, line.payload
+        if kind in _IGNORED_LINES:
             return ()
-        if line.type == "response_item":
-            return list(self._read_item(payload, line.timestamp, origin))
-        if line.type == "event_msg":
-            return list(self._read_event(payload, line.timestamp, origin))
-        if line.type == "turn_context":
+        if payload is None:
+            self._unknown(kind)
+        elif kind == "response_item":
+            return self._read_item(payload, line.timestamp, origin)
+        elif kind == "event_msg":
+            if payload.type in _EVENTS:
+                return self._read_event(payload, line.timestamp, origin)
+        elif kind == "turn_context":
             self._cwd = payload.cwd if isinstance(payload.cwd, str) else self._cwd
-            return list(self._begin_turn(payload.turn_id))
-        if line.type == "session_meta":
+            return self._begin_turn(payload.turn_id)
+        elif kind == "session_meta":
             self._read_session(payload)
         else:
-            self._unknown(line.type)
+            self._unknown(kind)
         return ()
 
     def _read_session(self, payload: _Payload) -> None:
@@ -243,53 +243,61 @@ class Codex(LineAdapter[_Line]):
         if isinstance(payload.cli_version, str):
             self.counts.version = payload.cli_version
 
-    def _read_item(self, payload: _Payload, at: str | None, origin: Origin) -> Iterator[Step]:
-        kind = payload.type if isinstance(payload.type, str) else ""
+    def _read_item(self, payload: _Payload, at: str | None, origin: Origin) -> Iterable[Step]:
+        kind = payload.type or ""
         if kind.endswith("_call"):
-            yield from self._open(kind, payload, at, origin)
-        elif kind.endswith("_output"):
-            yield from self._read_output(payload, at, origin)
-        elif kind == "message":
+            return self._open(kind, payload, at, origin)
+        if kind.endswith("_output"):
+            return self._read_output(payload, at, origin)
+        if kind == "message":
             self._turn += payload.role == "user"
         elif kind not in _IGNORED_ITEMS:
             self._unknown(f"response_item/{kind}")
+        return ()
 
-    def _read_event(self, payload: _Payload, at: str | None, origin: Origin) -> Iterator[Step]:
+    def _read_event(self, payload: _Payload, at: str | None, origin: Origin) -> Iterable[Step]:
         kind, item = payload.type, payload.item
         if kind == "exec_command_end":
-            end_item = _Item(
+            item = _Item(
                 id=payload.call_id,
                 command=payload.command,
                 cwd=payload.cwd,
                 exit_code=payload.exit_code,
                 aggregated_output=payload.aggregated_output,
             )
-            yield from self._read_end(end_item, payload, at, origin)
-        elif kind == "item_completed" and item is not None and item.type == "CommandExecution":
-            yield from self._read_end(item, payload, at, origin)
-        elif kind == "user_message" or (kind == "item_completed" and item is not None and item.type == "UserMessage"):
-            self._turn += 1
+            return self._read_end(item, payload, at, origin)
+        if kind == "item_completed":
+            if item is not None and item.type == "CommandExecution":
+                return self._read_end(item, payload, at, origin)
+            self._turn += item is not None and item.type == "UserMessage"
         elif kind == "task_started":
-            yield from self._begin_turn(payload.turn_id)
-        elif kind == "turn_aborted":
+            return self._begin_turn(payload.turn_id)
+        elif kind == "user_message":
+            self._turn += 1
+        else:  # turn_aborted
             for call_id, call in self._calls.open.items():
                 call.interrupted = call.interrupted or call_id not in self._running
+        return ()
 
-    def _begin_turn(self, turn_id: object) -> Iterator[Step]:
-        """A new turn: what the last one left unanswered stays so."""
-        if isinstance(turn_id, str) and turn_id != self._turn_id:
-            self._turn_id = turn_id
-            self._turn += 1
-            yield from self._release()
+    def _begin_turn(self, turn_id: object) -> Iterable[Step]:
+        """A new turn: what the last one left unanswered stays so. Only commands that run on are kept."""
+        if not isinstance(turn_id, str) or turn_id == self._turn_id:
+            return ()
+        self._turn_id = turn_id
+        self._turn += 1
+        steps = self._release()
+        steps.extend(self._abandon(call_id) for call_id in list(self._calls.open) if call_id not in self._running)
+        return steps
 
-    def _open(self, kind: str, payload: _Payload, at: str | None, origin: Origin) -> Iterator[Step]:
-        answerable = isinstance(payload.call_id, str) and bool(payload.call_id)
-        call_id = payload.call_id if answerable else payload.id
-        if not isinstance(call_id, str) or not call_id:
-            call_id = f"unnamed-{self._index + 1}"
-        if call_id in self._calls.open or call_id in self._seen:
+    def _open(self, kind: str, payload: _Payload, at: str | None, origin: Origin) -> Iterable[Step]:
+        call_id, calls = payload.call_id, self._calls
+        answerable = isinstance(call_id, str) and bool(call_id)
+        if not answerable:
+            # Searches and the like run at the model's side: the log never holds what came back.
+            call_id = payload.id if isinstance(payload.id, str) and payload.id else f"unnamed-{self._index + 1}"
+        if call_id in calls.open or call_id in self._seen:
             self.counts.duplicates += 1
-            return
+            return ()
         self.counts.calls += 1
         self._index += 1
         action = _action(kind, payload)
@@ -302,72 +310,64 @@ class Codex(LineAdapter[_Line]):
             called_at=at,
         )
         if not answerable:
-            # Searches and the like run at the model's side: the log never holds what came back.
-            self._seen.add(call_id)
-            self._calls.add(call_id, call, action)
-            yield self._step(call_id, Outcome(kind=ObservationKind.MISSING), origin)
-            return
+            calls.add(call_id, call, action)
+            return (self._abandon(call_id),)
+        if not calls.open:
+            calls.add(call_id, call, action)
+            return ()
         # Codex asks the model again only when all calls are answered: what is open now was issued together.
-        beside = [
-            peer
-            for peer, other in self._calls.open.items()
-            if peer not in self._running and other.turn == call.turn and not other.interrupted
-        ]
+        beside = [peer for peer in calls.open if peer not in self._running]
         if beside:
-            call.batch = self._calls.open[beside[0]].batch or beside[0]
-            self._calls.open[beside[0]].batch = call.batch
-        during = () if action.tool in _POLLS else tuple(self._running)
-        self._calls.add(call_id, call, action, beside=beside, during=during)
-        if len(self._calls.open) > _OPEN:
-            yield self._abandon(next(iter(self._calls.open)))
+            first = calls.open[beside[0]]
+            call.batch = first.batch = first.batch or beside[0]
+        calls.add(call_id, call, action, beside=beside, during=() if action.tool in _POLLS else tuple(self._running))
+        return (self._abandon(next(iter(calls.open))),) if len(calls.open) > _OPEN else ()
 
-    def _read_output(self, payload: _Payload, at: str | None, origin: Origin) -> Iterator[Step]:
+    def _read_output(self, payload: _Payload, at: str | None, origin: Origin) -> Iterable[Step]:
         call_id = payload.call_id
         if not isinstance(call_id, str):
             self._quarantine("bad_shape")
+        elif call_id in self._calls.open and call_id not in self._running:
+            self._seen.add(call_id)
+            self.counts.paired += 1
+            return self._answer(call_id, read_output(payload.output), at, origin)
         elif call_id in self._answered:
             self._answered.remove(call_id)
             self.counts.paired += 1
-        elif call_id not in self._calls.open or call_id in self._running:
-            if call_id in self._seen:
-                self.counts.duplicates += 1
-            else:
-                self._unknown("orphan_output")
+        elif call_id in self._seen:
+            self.counts.duplicates += 1
         else:
-            self._seen.add(call_id)
-            self.counts.paired += 1
-            yield from self._answer(call_id, read_output(payload.output), at, origin)
+            self._unknown("orphan_output")
+        return ()
 
-    def _answer(self, call_id: str, output: Output, at: str | None, origin: Origin) -> Iterator[Step]:
+    def _answer(self, call_id: str, output: Output, at: str | None, origin: Origin) -> list[Step]:
         action = self._calls.actions[call_id]
         tool = action.tool
+        steps: list[Step] = []
         kind = output_kind(tool, output, runs_programs=tool in _PROGRAMS)
         end = self._ends.pop(call_id, None)
         if tool == _SCRIPT:
-            yield from self._release_nested(known=True)
+            steps.extend(self._release_nested(known=True))
         if tool in _POLLS:
-            yield from self._poll(action, output, at, origin)
+            self._poll(action, output, at, origin, steps)
             kind = ObservationKind.POLL if kind is not ObservationKind.HARNESS_ERROR else kind
         elif output.session is not None:
             running = self._running[call_id] = _Running(session=output.session, at=at, end=end)
             running.add(output)
-            yield from self._complete(call_id, origin)
+            self._complete(call_id, origin, steps)
             if len(self._running) > _RUNNING:
-                oldest = next(iter(self._running))
-                yield self._abandon_running(oldest, self._running[oldest])
-            return
+                steps.append(self._abandon(next(iter(self._running))))
+            return steps
         text, elided, exit_code = output.text, output.elided, output.exit_code
         if end is not None and kind is ObservationKind.ENV:
             exit_code = end.exit_code if exit_code is None else exit_code
             if elided is not None and end.text is not None and end.elided is None:
                 text, elided = end.text, None
-        yield self._step(
-            call_id,
-            Outcome(text=text, kind=kind, exit_code=exit_code, elided=elided, observed_at=at),
-            origin,
-        )
+        outcome = Outcome(text=text, kind=kind, exit_code=exit_code, elided=elided, observed_at=at)
+        steps.append(self._step(call_id, outcome, origin))
+        return steps
 
-    def _poll(self, action: Action, output: Output, at: str | None, origin: Origin) -> Iterator[Step]:
+    def _poll(self, action: Action, output: Output, at: str | None, origin: Origin, steps: list[Step]) -> None:
         """A later part of a long-running command's output."""
         session = str(_field(action, "session_id"))
         call_id = next((name for name, running in self._running.items() if running.session == session), None)
@@ -375,45 +375,36 @@ class Codex(LineAdapter[_Line]):
             return
         if _field(action, "chars"):
             self._calls.open[call_id].crowded = True  # what was typed decides what comes back
-        if not output.headed:
-            return
-        running = self._running[call_id]
-        running.at = at
-        running.add(output)
-        if output.exit_code is not None:
-            running.exited, running.exit_code = True, output.exit_code
-            yield from self._complete(call_id, origin)
+        if output.headed:
+            running = self._running[call_id]
+            running.at = at
+            running.add(output)
+            if output.exit_code is not None:
+                running.exited, running.exit_code = True, output.exit_code
+                self._complete(call_id, origin, steps)
 
-    def _read_end(self, item: _Item, payload: _Payload, at: str | None, origin: Origin) -> Iterator[Step]:
+    def _read_end(self, item: _Item, payload: _Payload, at: str | None, origin: Origin) -> Iterable[Step]:
         call_id = item.id
         if not isinstance(call_id, str):
             self._quarantine("bad_shape")
-            return
-        text = item.aggregated_output if isinstance(item.aggregated_output, str) else None
-        if text is not None and len(text) > _HELD:
-            text = text[:_HELD]
-        end = _End(
-            offset=origin.offset,
-            text=text,
-            exit_code=status(item.exit_code),
-            elided=elision(text) if text is not None else "absent",
-            at=at,
-        )
+            return ()
         self._ends_logged = True
+        steps: list[Step] = []
         if call_id in self._running:
-            self._running[call_id].end = end
-            yield from self._complete(call_id, origin)
+            self._running[call_id].end = _end(item, at, origin)
+            self._complete(call_id, origin, steps)
         elif call_id in self._calls.open:
-            self._ends[call_id] = end
+            self._ends[call_id] = _end(item, at, origin)
         elif call_id.startswith("exec-") and self._seen.add(call_id):
-            yield from self._nest(call_id, item, payload, end, origin)
+            self._nest(call_id, item, payload, _end(item, at, origin), steps)
+        return steps
 
-    def _complete(self, call_id: str, origin: Origin) -> Iterator[Step]:
-        """The step of a long-running command, once a whole copy of its output is there or none can be hoped for."""
+    def _complete(self, call_id: str, origin: Origin, steps: list[Step]) -> None:
+        """End a long-running command once a whole copy of its output is there, or none can be hoped for."""
         running = self._running[call_id]
         whole = (running.exited and running.elided is None) or (running.end is not None and running.end.elided is None)
         if whole or (running.exited and (running.end is not None or not self._ends_logged)):
-            yield self._end_running(call_id, origin)
+            steps.append(self._end_running(call_id, origin))
 
     def _end_running(self, call_id: str, origin: Origin) -> Step:
         running = self._running.pop(call_id)
@@ -426,10 +417,9 @@ class Codex(LineAdapter[_Line]):
                 text, elided = end.text, end.elided
         return self._step(call_id, Outcome(text=text, exit_code=exit_code, elided=elided, observed_at=at), origin)
 
-    def _nest(self, call_id: str, item: _Item, payload: _Payload, end: _End, origin: Origin) -> Iterator[Step]:
+    def _nest(self, call_id: str, item: _Item, payload: _Payload, end: _End, steps: list[Step]) -> None:
         """A command of code mode. Only its place in the file ties it to the script that ran it."""
-        scripts = [name for name, action in self._calls.actions.items() if action.tool == _SCRIPT]
-        outer = next((name for name in reversed(scripts) if name in self._calls.open), None)
+        outer = next((name for name in reversed(self._calls.open) if self._calls.actions[name].tool == _SCRIPT), None)
         command = command_line(item.command)
         self._index += 1
         step = Step(
@@ -446,51 +436,52 @@ class Codex(LineAdapter[_Line]):
             unique=True,
             observed_at=end.at,
             elided=end.elided,
-            origin=origin,
+            origin=Origin(path=self.path, offset=end.offset),
         )
         if outer is None:
-            yield step
+            steps.append(step)
             return
         if len(self._nested) >= _NESTED:
-            yield from self._release_nested(known=False)
+            steps.extend(self._release_nested(known=False))
         self._nested.append(
             _Nested(step=step, started=status(payload.started_at_ms), completed=status(payload.completed_at_ms))
         )
 
-    def _release(self) -> Iterator[Step]:
+    def _release(self) -> list[Step]:
         """The steps of all commands whose end the log has stated."""
-        yield from self._release_nested(known=False)
-        for call_id, end in list(self._ends.items()):
-            del self._ends[call_id]
-            self._seen.add(call_id)
-            outcome = Outcome(text=end.text or "", exit_code=end.exit_code, elided=end.elided, observed_at=end.at)
-            yield self._step(call_id, outcome, Origin(path=self.path, offset=end.offset))
+        steps = self._release_nested(known=False)
+        steps.extend(self._abandon(call_id) for call_id in list(self._ends))
         for call_id, running in list(self._running.items()):
             if running.exited or running.end is not None:
-                yield self._end_running(call_id, self._origin_of(call_id))
+                steps.append(self._end_running(call_id, self._origin_of(call_id)))
+        return steps
 
-    def _release_nested(self, *, known: bool) -> Iterator[Step]:
+    def _release_nested(self, *, known: bool) -> list[Step]:
         """The commands of a script; those whose times overlap, or are not told, ran beside each other."""
         held, self._nested = self._nested, []
+        steps: list[Step] = []
         for one in held:
             siblings = tuple(other.step.action for other in held if other is not one and _overlap(one, other))
-            yield msgspec.structs.replace(one.step, siblings=siblings if known else None)
-
-    def _abandon_running(self, call_id: str, running: _Running) -> Step:
-        del self._running[call_id]
-        outcome = Outcome(
-            text=running.text, kind=ObservationKind.STILL_RUNNING, elided=running.elided, observed_at=running.at
-        )
-        return self._step(call_id, outcome, self._origin_of(call_id))
+            steps.append(msgspec.structs.replace(one.step, siblings=siblings if known else None))
+        return steps
 
     def _abandon(self, call_id: str) -> Step:
+        """Wait no longer for the output of a call: it becomes a step by what is known of it."""
         self._seen.add(call_id)
-        self._ends.pop(call_id, None)
-        if call_id in self._running:
-            return self._abandon_running(call_id, self._running[call_id])
-        stopped = self._calls.open[call_id].interrupted
-        kind = ObservationKind.INTERRUPTED if stopped else ObservationKind.MISSING
-        return self._step(call_id, Outcome(kind=kind), self._origin_of(call_id))
+        origin = self._origin_of(call_id)
+        running, end = self._running.pop(call_id, None), self._ends.pop(call_id, None)
+        if running is not None:
+            outcome = Outcome(
+                text=running.text, kind=ObservationKind.STILL_RUNNING, elided=running.elided, observed_at=running.at
+            )
+        elif end is not None:
+            # The harness did not live to show it to the model, but the environment has answered.
+            origin = Origin(path=self.path, offset=end.offset)
+            outcome = Outcome(text=end.text or "", exit_code=end.exit_code, elided=end.elided, observed_at=end.at)
+        else:
+            stopped = self._calls.open[call_id].interrupted
+            outcome = Outcome(kind=ObservationKind.INTERRUPTED if stopped else ObservationKind.MISSING)
+        return self._step(call_id, outcome, origin)
 
     def _step(self, call_id: str, outcome: Outcome, origin: Origin) -> Step:
         tool = self._calls.actions[call_id].tool
@@ -504,7 +495,7 @@ class Codex(LineAdapter[_Line]):
     def _directory(self, action: Action) -> str | None:
         if action.tool not in _SHELLS:
             return self._cwd
-        return directory(_field(action, "workdir", "working_directory"), self._cwd)
+        return directory(_field(action, "workdir") or _field(action, "working_directory"), self._cwd)
 
     @property
     def _trajectory(self) -> str:
@@ -516,21 +507,31 @@ class Codex(LineAdapter[_Line]):
 def _action(kind: str, payload: _Payload) -> Action:
     name = payload.name if isinstance(payload.name, str) and payload.name else kind.removesuffix("_call")
     tool = f"{payload.namespace}{name}" if isinstance(payload.namespace, str) else name
-    given: Any = next((v for v in (payload.arguments, payload.input, payload.action) if v is not None), "")
-    if isinstance(given, str) and kind == "function_call":
-        given = arguments(given) or given
-    given = plain(given)
+    given = payload.arguments if payload.arguments is not None else payload.input
+    if isinstance(given, str):
+        given = (arguments(given) if kind == "function_call" else None) or given
+    else:
+        given = plain(payload.action if given is None else given)
     command = None
     if tool in _SHELLS and isinstance(given, dict):
         command = command_line(given.get("cmd", given.get("command")))
     return Action(tool=tool, input=given, command=command)
 
 
-def _field(action: Action, *names: str) -> Any:
-    """The first of the named fields that the input of an action has."""
-    if not isinstance(action.input, dict):
-        return None
-    return next((action.input[name] for name in names if name in action.input), None)
+def _end(item: _Item, at: str | None, origin: Origin) -> _End:
+    text = item.aggregated_output if isinstance(item.aggregated_output, str) else None
+    return _End(
+        offset=origin.offset,
+        text=text if text is None else text[:_HELD],
+        exit_code=status(item.exit_code),
+        elided="absent" if text is None else elision(text, item=True),
+        at=at,
+    )
+
+
+def _field(action: Action, name: str) -> Any:
+    """A field of the input of an action, None if it has none."""
+    return action.input.get(name) if isinstance(action.input, dict) else None
 
 
 def _overlap(one: _Nested, other: _Nested) -> bool:

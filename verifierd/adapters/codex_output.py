@@ -116,11 +116,16 @@ def output_kind(tool: str, output: Output, *, runs_programs: bool) -> Observatio
     return ObservationKind.ENV
 
 
-def elision(text: str) -> str | None:
-    """How a text of the log was cut, None if it is whole."""
+def elision(text: str, *, item: bool = False) -> str | None:
+    """How a text of the log was cut, None if it is whole.
+
+    Args:
+        text: The text.
+        item: True for the `aggregated_output` of an end item, of which long ones lose their middle without a mark.
+    """
     if "truncated…" in text or "[... omitted" in text:
         return "truncated output" if _OMISSION.search(text) else None
-    if len(text) * 4 >= _ITEM_LIMIT and len(text.encode()) >= _ITEM_LIMIT:
+    if item and len(text) * 4 >= _ITEM_LIMIT and len(text.encode()) >= _ITEM_LIMIT:
         return "aggregated output"
     return None
 

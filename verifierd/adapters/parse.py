@@ -109,8 +109,18 @@ def plain(value: object) -> str | dict[str, Any]:
         return ""
 
 
-def _is_plain(value: object) -> bool:
-    level = [value]
+def _is_plain(value: dict[str, Any]) -> bool:
+    for item in value.values():
+        kind = type(item)
+        if kind is str or kind is bool or item is None or kind is float:
+            continue
+        if kind is not int or not -_WORD <= item < _WORD:
+            return _is_plain_within(value)
+    return True
+
+
+def _is_plain_within(value: dict[str, Any]) -> bool:
+    level: list[object] = [value]
     for _ in range(_DEPTH):
         inner: list[object] = []
         for item in level:
