@@ -17,6 +17,7 @@ __all__ = ("WorkerDied", "WorkerHung", "WorkerProcess")
 
 # Spawning includes an interpreter's start on a busy machine.
 _START_SECONDS = 30.0
+_STILLBORN = 3
 _LARGEST = 64 << 20
 
 
@@ -37,6 +38,9 @@ class WorkerProcess:
 
     def __init__(self, document: str) -> None:
         self.epoch = 0
+        # Children in a row that never answered; such a worker is broken, not its question.
+        self._stillborn = 0
+        self._answered = False
         self._document = document.encode()
         self._process: Process | None = None
         self._answers: BufferedByteReceiveStream | None = None
@@ -49,12 +53,15 @@ class WorkerProcess:
             WorkerHung: It took too long.
             OSError: It cannot be started.
         """
+        if self._stillborn >= _STILLBORN:
+            raise OSError("the shell's worker does not start")
         try:
             if self._process is None:
                 with anyio.fail_after(_START_SECONDS):
                     await self._start()
             with anyio.fail_after(deadline):
-                return await self._exchange(msgspec.msgpack.encode(question))
+                answer = await self._exchange(msgspec.msgpack.encode(question))
+            self._stillborn, self._answered = 0, True
         except TimeoutError:
             await self.aclose()
             raise WorkerHung from None
@@ -68,6 +75,7 @@ class WorkerProcess:
             # Cancelled between question and answer: the next answer would be taken for another question's.
             await self.aclose()
             raise
+        return answer
 
     async def aclose(self) -> None:
         """Kill the child and everything it started, and wait for it."""
@@ -75,6 +83,8 @@ class WorkerProcess:
         if process is None:
             return
         self.epoch += 1
+        self._stillborn += not self._answered
+        self._answered = False
         with anyio.CancelScope(shield=True):
             try:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -420,7 +420,7 @@ class Session:
         command = sight.effect.command or ""
         try:
             trial.analysis = self._worlds[0].bash.analyze(command)
-            except BashError:
+        except BashError:
             trial.refused = "the virtual shell cannot parse it"
             self._strayed = True
             return trial
