@@ -265,7 +265,7 @@ class Daemon:
         adapter = None
         if known is not None and known.format:
             adapter = open_adapter(known.format, path=str(path))
-            adapter.load(known.adapter)
+            adapter.load(known.state)
         reading = Reading(
             source,
             format=group.config.format,

@@ -20,8 +20,9 @@ import structlog
 from verifierd.errors import StateError
 from verifierd.metrics import Metrics
 from verifierd.policy import Memory, Policy, decide
+from verifierd.sanitize import render
 from verifierd.stages import Adapter, Predictor, Scorer, Sink, Source
-from verifierd.store import Commit, FileState, Quarantine, Store, StoredStep, TrajectoryState
+from verifierd.store import Commit, FileState, Quarantined, Store, StoredStep, TrajectoryState
 from verifierd.types import (
     Abstain,
     History,
@@ -245,26 +246,24 @@ class Pipeline:
                     held.history = History(step.key, run=held.history.run + 1)
                     held.memory = Memory()
                 step_id = step.step_id
-                place = known.get(step_id)
-                if step_id in done or place == (step.key, held.history.run):
+                if step_id in done or known.get(step_id) == held.history.run:
                     self._metrics.source_events_total.labels("duplicate").inc()
                     continue
                 done.add(step_id)
-                if place is None and step.origin.offset >= reading.judge_from:
+                if step_id not in known and step.origin.offset >= reading.judge_from:
                     verdicts.append(await self._judge(held, step))
-                elif place is not None:
+                elif step_id in known:
                     self._metrics.source_events_total.labels("copied").inc()
                 held.history.append(step)
                 begun.add(step.key)
-                stored.append(StoredStep(step=step, step_id=step_id, run=held.history.run, ordinal=held.history.total))
+                stored.append(StoredStep(step=step, run=held.history.run, ordinal=held.history.total))
             end = records[-1].end if records else reading.end
             commit = Commit(
                 file=FileState(
                     path=reading.source.path,
                     format=reading.adapter.format if reading.adapter else "",
                     position=reading.source.position(end),
-                    adapter=reading.adapter.dump() if reading.adapter else b"",
-                    seen=self._clock(),
+                    state=reading.adapter.dump() if reading.adapter else b"",
                 ),
                 trajectories=tuple(
                     TrajectoryState(
@@ -273,14 +272,14 @@ class Pipeline:
                         run=live[key].history.run,
                         total=live[key].history.total,
                         memory=msgspec.msgpack.encode(live[key].memory),
-                        updated=self._clock(),
                     )
                     for key in begun
                 ),
                 steps=tuple(stored),
                 verdicts=tuple(verdicts),
+                render=render,
                 quarantine=tuple(
-                    Quarantine(
+                    Quarantined(
                         path=record.origin.path,
                         offset=record.origin.offset,
                         length=record.end - record.origin.offset,

@@ -1,6 +1,7 @@
 """Several predictors asked in turn, until one predicts."""
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 
 from verifierd.stages import Predictor
 from verifierd.types import History, Prediction, Step
@@ -32,6 +33,7 @@ class Chain:
         return first
 
     async def aclose(self) -> None:
-        """Close all."""
-        for predictor in self._predictors:
-            await predictor.aclose()
+        """Close all, the others too if one fails."""
+        async with AsyncExitStack() as stack:
+            for predictor in self._predictors:
+                stack.push_async_callback(predictor.aclose)

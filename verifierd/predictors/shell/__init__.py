@@ -49,6 +49,7 @@ class ShellPredictor:
     """
 
     name = "shell"
+    model: str | None = None
 
     def __init__(self, *, profile: str = "auto", deadline: float = 2.0, document: str | None = None) -> None:
         if profile not in PROFILES:
