@@ -156,22 +156,25 @@ async def test_a_commit_that_fails_leaves_nothing() -> None:
         with pytest.raises(ZeroDivisionError):
             await store.commit(msgspec.structs.replace(batch, render=broken))
         assert await store.file("a") is None
-        assert await store.known([step(1)]) == set()
+        assert await store.known([step(1)]) == {}
         assert [v.seq for v in await store.commit(batch)] == [1]
 
 
 @pytest.mark.anyio
 async def test_known_steps_and_copies() -> None:
-    """A step is known if it is kept, or if its call is kept as a step of another trajectory."""
+    """A step is known with its last run if it is kept, and as a copy if its call is kept as another step."""
     mine = step(1, call="c1")
     copied = msgspec.structs.replace(mine, trajectory="resumed", index=7)
     new, anonymous = step(2, call="c2"), step(1, trajectory="u")
     async with Store() as store:
         await store.commit(Commit(steps=kept([mine])))
-        assert await store.known([mine, copied, new, anonymous]) == {mine.step_id, copied.step_id}
-        assert await store.known([]) == set()
+        assert await store.known([mine, copied, new, anonymous]) == {mine.step_id: 0, copied.step_id: None}
+        assert await store.known([]) == {}
         await store.commit(Commit(steps=kept([mine])))
         assert await store.history(mine.key, 0) == (1, [mine])
+        await store.commit(Commit(steps=[StoredStep(step=s, run=3, ordinal=1) for s in (mine, copied)]))
+        assert await store.known([mine, copied]) == {mine.step_id: 3, copied.step_id: 3}
+        assert await store.history(mine.key, 3) == (1, [mine])
 
 
 @pytest.mark.anyio
@@ -204,7 +207,7 @@ async def test_texts_that_are_no_unicode_are_kept(tmp_path: Path) -> None:
             )
         )
         assert await store.history(bad.key, 0) == (1, [bad])
-        assert await store.known([bad]) == {bad.step_id}
+        assert await store.known([bad]) == {bad.step_id: 0}
         assert (await store.recent(1))[0].trajectory == "t\ud83d"
         state = await store.trajectory(bad.key)
         assert state is not None
@@ -414,7 +417,7 @@ async def test_old_rows_are_pruned_and_labelled_ones_stay(tmp_path: Path) -> Non
         assert (gone.steps, gone.verdicts, gone.trajectories, gone.quarantined) == (1199, 1199, 1, 1)
         assert gone.freed_bytes > 2_000_000
         assert (tmp_path / DATABASE).stat().st_size < size - 2_000_000
-        assert await store.known([*old, *new]) == {s.step_id for s in [old[5], *new]}
+        assert await store.known([*old, *new]) == {s.step_id: 0 for s in [old[5], *new]}
         assert len(await store.lines(0, 100)) == 11
         again = await store.prune(max_age_seconds=0, max_bytes=1 << 40, now=2000.0)
         assert (again.steps, again.verdicts) == (10, 10)
@@ -437,7 +440,7 @@ async def test_the_oldest_rows_go_when_there_are_too_many_bytes(tmp_path: Path) 
         assert steps[1].step_id not in known
         assert steps[-1].step_id in known
         gone = await store.prune(max_age_seconds=1e9, max_bytes=0, now=time.time())
-        assert await store.known(steps) == {steps[0].step_id}
+        assert await store.known(steps) == {steps[0].step_id: 0}
 
 
 _WRITER = """
