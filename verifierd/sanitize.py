@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from verifierd.redact import Secret, merged, secrets
 from verifierd.types import Signal, Verdict
 
-__all__ = ("SHORT", "Quotes", "Sanitizer", "Span", "render")
+__all__ = ("SHORT", "Quotes", "Sanitizer", "Span", "plain", "render")
 
 Span = tuple[int, int]
 Quotes = Literal["off", "short", "full"]
@@ -156,6 +156,12 @@ def render(verdict: Verdict) -> bytes:
         for char in "\u2028\u2029\x85":
             line = line.replace(char.encode(), b"\\u%04x" % ord(char))
     return line + b"\n"
+
+
+def plain(s: str) -> str:
+    """One line that a terminal shows as it is, of a name or path that holds no secret."""
+    shown = _UNSAFE.sub(lambda m: "".join(map(_ESCAPES.__getitem__, m[0])), s)
+    return shown.replace("\n", "\\n").replace("\t", "\\t")
 
 
 class _Edit(NamedTuple):

@@ -1,0 +1,320 @@
+"""Every metric series of verifierd, declared here and nowhere else.
+
+Names carry their unit. Label values come from enumerations only, and every known one exists from the start; a value
+that nobody foresaw is counted under `other`. So no log, however hostile, makes a series or breaks a scrape.
+"""
+
+import ctypes
+import os
+import platform
+import resource
+import sqlite3
+import struct
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from itertools import product
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder, generate_latest
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.registry import Collector
+
+from verifierd import __version__
+from verifierd.redact import KINDS
+from verifierd.types import Abstain, ObservationKind, Record, Step, Verdict, VerdictKind
+
+__all__ = ("FORMATS", "OTHER", "PREDICTORS", "Labelled", "Metrics")
+
+M = TypeVar("M", bound=MetricWrapperBase)
+
+OTHER = "other"
+FORMATS = ("native", "claude_code", "codex")
+PREDICTORS = ("shell", "recorded", "scripted")
+
+_RESULTS = ("ok", "too_long", "torn_tail", "damaged_archive")
+_EVENTS = ("copied", "duplicate", "restarted", "skipped_old", "unknown_format", "vanished")
+_FAILURES = (Abstain.ROLE_BREAK, Abstain.TRUNCATED, Abstain.TIMEOUT, Abstain.PREDICTOR_ERROR)
+_LABELS = ("on_path", "off_path", "unsure")
+_LABEL_SOURCES = ("data", "injected", "person")
+
+_PREDICTION_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_COMMIT_BUCKETS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
+_DELAY_BUCKETS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 1800, 3600)
+_SHARE_BUCKETS = (0.0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
+
+_TASK_FLAVOR, _TASK_SIZE = 4, 96  # macOS: PROC_PIDTASKINFO, whose first two fields are the memory's size
+
+
+class Labelled(Generic[M]):
+    """A metric with labels, whose values are known beforehand."""
+
+    def __init__(self, metric: M, *allowed: Iterable[str]) -> None:
+        self._metric = metric
+        self._allowed = tuple(frozenset(values) for values in allowed)
+        self._known = {values: metric.labels(*values) for values in product(*allowed)}
+
+    def labels(self, *values: str | None) -> M:
+        """The series of these values; what is not among the known ones is `other`."""
+        known = self._known.get(values)  # type: ignore[arg-type]  # None is not among them
+        if known is not None:
+            return known
+        return self._metric.labels(
+            *(value if value in known else OTHER for value, known in zip(values, self._allowed, strict=True))
+        )
+
+
+class Metrics:
+    """The series, one attribute each, and what moves several of them at once.
+
+    Args:
+        registry: Where they are registered; by default a registry of their own, so that two daemons in a process, and
+            tests, do not meet.
+        revision: What the build was made from.
+    """
+
+    def __init__(self, registry: CollectorRegistry | None = None, *, revision: str = "") -> None:
+        self.registry = registry = CollectorRegistry() if registry is None else registry
+
+        def counter(name: str, text: str, labels: Sequence[str] = ()) -> Counter:
+            return Counter(f"verifierd_{name}", text, labels, registry=registry)
+
+        def gauge(name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
+            return Gauge(f"verifierd_{name}", text, labels, registry=registry)
+
+        def histogram(name: str, text: str, buckets: Sequence[float], labels: Sequence[str] = ()) -> Histogram:
+            return Histogram(f"verifierd_{name}", text, labels, buckets=buckets, registry=registry)
+
+        _Process(registry)
+        gauge(
+            "build_info",
+            "What runs; always 1. The revision is empty where nobody named one.",
+            ("version", "revision", "python", "sqlite"),
+        ).labels(
+            __version__,
+            revision,
+            platform.python_version(),
+            sqlite3.sqlite_version,
+        ).set(1)
+
+        # Reading
+        self.source_read_bytes_total = Labelled(
+            counter("source_read_bytes_total", "Bytes of log lines read.", ["format"]), FORMATS
+        )
+        self.source_records_total = Labelled(
+            counter("source_records_total", "Log lines read, by what became of them.", ["format", "result"]),
+            FORMATS,
+            _RESULTS,
+        )
+        self.source_events_total = Labelled(
+            counter("source_events_total", "What happened to sources and what they held.", ["event"]), _EVENTS
+        )
+        self.source_files_watched = Labelled(
+            gauge("source_files_watched", "Log files, by whether they are read.", ["state"]), ("open", "skipped")
+        )
+        self.source_backlog_bytes = gauge("source_backlog_bytes", "Bytes of open log files not yet read.")
+        self.source_read_errors_total = Labelled(
+            counter("source_read_errors_total", "Log files that began to fail.", ["reason"]), ("io",)
+        )
+
+        # Committing
+        self.checkpoint_commits_total = Labelled(
+            counter("checkpoint_commits_total", "Transactions of verdicts and positions.", ["result"]), ("ok", "error")
+        )
+        self.checkpoint_commit_duration_seconds = histogram(
+            "checkpoint_commit_duration_seconds", "Time that a transaction took.", _COMMIT_BUCKETS
+        )
+        self.checkpoint_last_success_timestamp_seconds = gauge(
+            "checkpoint_last_success_timestamp_seconds", "When a transaction last succeeded; 0 before the first."
+        )
+        self.stored_verdicts = Labelled(gauge("stored_verdicts", "Verdicts in the database.", ["verdict"]), VerdictKind)
+
+        # Judging
+        self.steps_total = Labelled(
+            counter("steps_total", "Steps of trajectories, by what their observation is.", ["format", "kind"]),
+            FORMATS,
+            ObservationKind,
+        )
+        self.verdicts_total = Labelled(counter("verdicts_total", "Verdicts given.", ["verdict"]), VerdictKind)
+        self.abstentions_total = Labelled(
+            counter("abstentions_total", "Steps not decided, by reason.", ["reason"]), Abstain
+        )
+        self.simulator_errors_total = Labelled(
+            counter("simulator_errors_total", "Predictions that failed as predictions.", ["kind"]), _FAILURES
+        )
+        self.alarms_total = counter("alarms_total", "Steps at which the alarm of their trajectory was up.")
+        self.coverage_ratio = histogram(
+            "coverage_ratio", "Share of an environment's observation that was pinned and checked.", _SHARE_BUCKETS
+        )
+        self.prediction_seconds = Labelled(
+            histogram("prediction_seconds", "Time that a prediction took.", _PREDICTION_BUCKETS, ["predictor"]),
+            PREDICTORS,
+        )
+        self.prediction_tokens_total = Labelled(
+            counter("prediction_tokens_total", "Model tokens of predictions.", ["kind"]),
+            ("prompt", "cached", "scored", "generated"),
+        )
+        self.time_to_verdict_seconds = histogram(
+            "time_to_verdict_seconds", "Time from reading a step to its committed verdict.", _PREDICTION_BUCKETS
+        )
+        self.end_to_end_delay_seconds = histogram(
+            "end_to_end_delay_seconds",
+            "Time from the log's own time of a step to its committed verdict.",
+            _DELAY_BUCKETS,
+        )
+        self.trajectories_live = gauge("trajectories_live", "Trajectories held in memory.")
+
+        # Truth
+        self.labelled_verdicts = Labelled(
+            gauge("labelled_verdicts", "Verdicts whose truth is known.", ["verdict", "label", "source"]),
+            VerdictKind,
+            _LABELS,
+            _LABEL_SOURCES,
+        )
+        self.false_positives = gauge("false_positives", "Verdicts off_path on steps labelled on_path.")
+        self.false_negatives = gauge("false_negatives", "Verdicts on_path or abstain on steps labelled off_path.")
+
+        # Leaving
+        self.output_write_errors_total = Labelled(
+            counter("output_write_errors_total", "Verdicts that a sink could not pass on.", ["reason"]), ("io",)
+        )
+        self.redactions_total = Labelled(counter("redactions_total", "Secrets taken out of quotes.", ["kind"]), KINDS)
+        self.event_loop_lag_seconds = gauge("event_loop_lag_seconds", "How late the event loop last woke up.")
+
+    def read(self, format: str, records: Sequence[Record]) -> None:
+        """Lines of a log were read; `format` is an adapter's name."""
+        results: dict[str, int] = {}
+        for record in records:
+            result = record.problem or "ok"
+            results[result] = results.get(result, 0) + 1
+        for result, count in results.items():
+            self.source_records_total.labels(format, result).inc(count)
+        if records:
+            size = sum(record.end - record.origin.offset for record in records)
+            self.source_read_bytes_total.labels(format).inc(size)
+
+    def step(self, step: Step) -> None:
+        """A step is done with, its verdict, if any, committed."""
+        self.steps_total.labels(step.format, step.observation_kind).inc()
+        if (observed := _seconds(step.observed_at)) is not None:
+            self.end_to_end_delay_seconds.observe(max(0.0, time.time() - observed))
+
+    def verdict(self, verdict: Verdict) -> None:
+        """A verdict was committed."""
+        self.verdicts_total.labels(verdict.verdict).inc()
+        self.stored_verdicts.labels(verdict.verdict).inc()
+        if verdict.verdict is VerdictKind.ABSTAIN:
+            self.abstentions_total.labels(verdict.reason).inc()
+            if verdict.reason in _FAILURES:
+                self.simulator_errors_total.labels(verdict.reason).inc()
+        if verdict.alarm is not None and verdict.alarm.raised:
+            self.alarms_total.inc()
+        if verdict.observation_kind is ObservationKind.ENV:
+            self.coverage_ratio.observe(verdict.coverage)
+            self.prediction_seconds.labels(verdict.predictor).observe(verdict.seconds.predict)
+        for kind in ("prompt", "cached", "scored", "generated"):
+            if count := getattr(verdict.tokens, kind):
+                self.prediction_tokens_total.labels(kind).inc(count)
+
+    def committed(self, seconds: float, now: float) -> None:
+        """A transaction succeeded, after so many seconds, at this time since the epoch."""
+        self.checkpoint_commits_total.labels("ok").inc()
+        self.checkpoint_commit_duration_seconds.observe(seconds)
+        self.checkpoint_last_success_timestamp_seconds.set(now)
+
+    def preset(self, counts: Mapping[VerdictKind, int]) -> None:
+        """What the database holds, at the start and after it was pruned."""
+        for kind, count in counts.items():
+            self.stored_verdicts.labels(kind).set(count)
+
+    def label(self, verdict: VerdictKind, label: str, source: str, count: int = 1) -> None:
+        """The truth of a verdict became known; a negative count takes it back."""
+        self.labelled_verdicts.labels(verdict, label, source).inc(count)
+        if (verdict is VerdictKind.OFF_PATH) != (label == "off_path") and label in ("on_path", "off_path"):
+            if label == "off_path":
+                self.false_negatives.inc(count)
+            elif verdict is VerdictKind.OFF_PATH:
+                self.false_positives.inc(count)
+
+    def render(self, accept: str = "") -> tuple[str, bytes]:
+        """A scrape: content type and body. It takes milliseconds, so run it in a thread.
+
+        Args:
+            accept: The request's Accept header.
+        """
+        try:
+            encode, content_type = choose_encoder(accept)
+            return content_type, encode(_Lean(self.registry))
+        except ValueError:  # a version in the header that is none
+            return choose_encoder("")[1], generate_latest(_Lean(self.registry))
+
+
+class _Lean(Collector):
+    """A registry without the `_created` series, which double the scrape; switching them off elsewhere is global."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterable[Metric]:
+        for metric in self._registry.collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
+
+
+class _Process(Collector):
+    """The standard `process_*` series. The library's own collector knows Linux only."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._started = time.time()
+        registry.register(self)
+
+    def collect(self) -> Iterable[Metric]:
+        times = os.times()
+        yield CounterMetricFamily(
+            "process_cpu_seconds", "Total user and system CPU time spent in seconds.", value=times.user + times.system
+        )
+        yield GaugeMetricFamily(
+            "process_start_time_seconds", "Start time of the process since unix epoch in seconds.", value=self._started
+        )
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        yield GaugeMetricFamily("process_max_fds", "Maximum number of open file descriptors.", value=limit)
+        with suppress(OSError):
+            count = sum(1 for _ in Path("/dev/fd").iterdir()) - 1  # without the one that lists
+            yield GaugeMetricFamily("process_open_fds", "Number of open file descriptors.", value=count)
+        if (memory := _memory()) is not None:
+            virtual, resident = memory
+            yield GaugeMetricFamily("process_virtual_memory_bytes", "Virtual memory size in bytes.", value=virtual)
+            yield GaugeMetricFamily("process_resident_memory_bytes", "Resident memory size in bytes.", value=resident)
+
+
+def _memory() -> tuple[int, int] | None:
+    """Virtual and resident bytes of this process, where the system tells."""
+    try:
+        if sys.platform == "darwin":
+            task = ctypes.create_string_buffer(_TASK_SIZE)
+            read = ctypes.CDLL("/usr/lib/libproc.dylib").proc_pidinfo(
+                os.getpid(), _TASK_FLAVOR, ctypes.c_uint64(0), task, _TASK_SIZE
+            )
+            virtual, resident = struct.unpack_from("=QQ", task.raw)
+            return (virtual, resident) if read == _TASK_SIZE else None
+        virtual, resident = map(int, Path("/proc/self/statm").read_bytes().split()[:2])
+        page = os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return virtual * page, resident * page
+
+
+def _seconds(when: str | None) -> float | None:
+    """An ISO-8601 time since the epoch; None for what is none, or says no zone."""
+    if when is None:
+        return None
+    try:
+        parsed = datetime.fromisoformat(when)
+        return parsed.timestamp() if parsed.tzinfo is not None else None
+    except (ValueError, OverflowError, OSError):
+        return None
