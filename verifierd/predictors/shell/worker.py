@@ -53,9 +53,12 @@ class _Desk:
         try:
             return self._ask(session, question)
         except MemoryError:
+            # Best to start over in a new process, which the parent sees to.
             raise
         except Exception as problem:  # noqa: BLE001 - whatever a hostile command breaks must cost this step alone
-            del self._sessions[question.session]
+            session = Session(self._envelope, Profile(question.profile, question.sight.format))
+            session.at = question.at + (question.verb != "predict")
+            self._sessions[question.session] = session
             return Answer(abstain=Abstain.PREDICTOR_ERROR, detail=f"{type(problem).__name__}: {problem}"[:200])
         finally:
             self._evict()

@@ -482,7 +482,6 @@ class Session:
                     command,
                     outcome.stdout,
                     outcome.stderr,
-                    functions=self._functions,
                     values=values,
                     collated=self._profile.collated,
                 )
