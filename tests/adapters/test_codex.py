@@ -297,6 +297,8 @@ def test_what_ran_beside_a_long_command_is_told() -> None:
     typed = [_call("a"), _output("a", _runs_on(7)), _call("p", "write_stdin", session_id=7, chars="y\n")]
     _, steps = _read([*typed, _output("p", _exited("")), _end("a", "")])
     assert [(s.call_id, s.siblings) for s in steps] == [("a", None), ("p", ())]
+    _, steps = _read([*typed, _output("p", "write_stdin failed: stdin is closed"), _end("a", "")])
+    assert [(s.call_id, s.siblings) for s in steps] == [("p", ()), ("a", ())]
 
 
 def test_the_end_item_completes_what_the_model_saw() -> None:

@@ -371,11 +371,9 @@ class Codex(LineAdapter[_Line]):
         """A later part of a long-running command's output."""
         session = str(_field(action, "session_id"))
         call_id = next((name for name, running in self._running.items() if running.session == session), None)
-        if call_id is None:
-            return
-        if _field(action, "chars"):
-            self._calls.open[call_id].crowded = True  # what was typed decides what comes back
-        if output.headed:
+        if call_id is not None and output.headed:
+            if _field(action, "chars"):
+                self._calls.open[call_id].crowded = True  # what was typed decides what comes back
             running = self._running[call_id]
             running.at = at
             running.add(output)
