@@ -412,11 +412,10 @@ async def test_old_rows_are_pruned_and_labelled_ones_stay(tmp_path: Path) -> Non
         await store.add_label(Label(step_id=old[5].step_id, label="off_path", source="cli"))
         now[0] = 1000.0
         await store.commit(Commit(steps=kept(new), verdicts=[verdict(s) for s in new]))
-        size = (tmp_path / DATABASE).stat().st_size
         gone = await store.prune(max_age_seconds=500, max_bytes=1 << 40, now=1000.0)
         assert (gone.steps, gone.verdicts, gone.trajectories, gone.quarantined) == (1199, 1199, 1, 1)
         assert gone.freed_bytes > 2_000_000
-        assert (tmp_path / DATABASE).stat().st_size < size - 2_000_000
+        assert (tmp_path / DATABASE).stat().st_size < 300_000
         assert await store.known([*old, *new]) == {s.step_id: 0 for s in [old[5], *new]}
         assert len(await store.lines(0, 100)) == 11
         again = await store.prune(max_age_seconds=0, max_bytes=1 << 40, now=2000.0)
