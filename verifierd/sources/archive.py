@@ -128,7 +128,7 @@ class GzipSource(LineSource):
     def _finish(self, *, damaged: bool) -> None:
         self._ended = True
         if damaged:
-            origin = Origin(path=self.path, offset=self._splitter.start)
+            origin = Origin(path=self.path, offset=self._read_to)
             # Half a line goes with the damage, and nothing behind it is ever committed: the file may yet be completed.
             self._splitter = Splitter(self.path, self._splitter.start, max_line_bytes=self._max)
             self._pending.append(Record(origin=origin, end=self._read_to, data=b"", problem="damaged_archive"))
