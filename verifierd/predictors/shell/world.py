@@ -14,7 +14,7 @@ from bashkit import Bash, BashError
 
 __all__ = ("KINDS", "Outcome", "Tree", "World")
 
-KINDS = ("absent", "file", "folder", "empty", "mixed")
+KINDS = ("absent", "file", "folder", "empty", "link")
 # A directory is None, a file its text, a link `LINK` and its target.
 Tree = dict[str, str | None]
 _LINK = "\0link:"
@@ -188,6 +188,12 @@ class World:
                 self.remove(path)
             self._files.write_file(path, data)
 
+    def link(self, path: str, target: str) -> None:
+        """Let a path be a symbolic link, whatever was in the way."""
+        self.folder(posixpath.dirname(path))
+        self.remove(path)
+        self._files.symlink(target, path)
+
     def wipe(self) -> None:
         """Forget every file; variables and functions stay."""
         for name, _ in self.entries("/"):
@@ -207,7 +213,7 @@ class World:
         kind = self._kind(path)
         if shape == "file" and kind == "folder":
             kind = "file"
-        elif shape == "folder" and kind in {"file", "empty"}:
+        elif shape == "folder" and kind in {"file", "empty", "link"}:
             kind = "absent" if self.number % 2 else "folder"
         if kind == "absent":
             if not exists:
@@ -215,6 +221,10 @@ class World:
             kind = "folder" if not _SUFFIX.search(path) else "file"
         if kind == "empty":
             self.file(path, "")
+        elif kind == "link":
+            target = f"/l{self.token}/{zlib.crc32(path.encode()):x}"
+            self.file(target, self._blob(words))
+            self.link(path, target)
         elif kind == "folder":
             self.folder(path)
             for count in range(self.number + 1):
@@ -274,7 +284,9 @@ class World:
         text = own[path]
         if text is None:
             self.folder(path)
-        elif not text.startswith(_LINK):
+        elif text.startswith(_LINK):
+            self.link(path, text.removeprefix(_LINK))
+        else:
             self.file(path, text)
 
     def _vary(self, path: str, text: str | None, other: "World") -> None:
@@ -284,7 +296,12 @@ class World:
             path = path.replace(other.token, self.token)
             if text is None:
                 self.folder(path)
-        if text is None or text.startswith(_LINK):
+        if text is None:
+            return
+        if text.startswith(_LINK):
+            # The target of the other world's link is none of this one's.
+            if other.token in text:
+                self.imagine(path, [], exists=True)
             return
         blob = other.blobs.get(path)
         if blob and blob in text:
@@ -315,8 +332,6 @@ class World:
 
     def _kind(self, path: str) -> str:
         kind = KINDS[self.number]
-        if kind == "mixed":
-            kind = KINDS[zlib.crc32(path.encode("utf-8", "replace")) % 4]
         # A directory called `notes.txt` is too rare to keep every write from being decided.
         return "file" if kind == "folder" and _SUFFIX.search(path) else kind
 
