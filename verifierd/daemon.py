@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -135,7 +136,7 @@ class Daemon:
             recent.preload(await store.recent(1000))
             jsonl = JsonlSink(self._out, store)
             await jsonl.open()
-            sinks = (jsonl, recent, *self._extra)
+            sinks: tuple[Sink, ...] = (jsonl, recent, *self._extra)
             for sink in sinks:
                 stack.push_async_callback(sink.aclose)
             self._metrics.preset(await store.counts())
@@ -209,8 +210,11 @@ class Daemon:
             recent=recent,
             readiness=self._readiness,
             token=http.token(self._state / "token"),
+            allowed_hosts=(settings.host,),
+            private=settings.allow_remote,
         )
-        port = await services.start(http.serve, app, settings.host, settings.port)
+        serve = partial(http.serve, app, settings.host, settings.port, allow_remote=settings.allow_remote)
+        port = await services.start(serve)
         return f"http://{settings.host}:{port}"
 
     async def _intake(self, group: _Group, send: MemoryObjectSendStream[_Job]) -> None:
@@ -304,10 +308,11 @@ class Daemon:
             if time.monotonic() - pruned > 3600 or not pruned:
                 pruned = time.monotonic()
                 gone = await store.prune(
-                    max_age=state.retention_days * 86400, max_bytes=state.retention_bytes, now=time.time()
+                    max_age_seconds=state.retention_days * 86400, max_bytes=state.retention_bytes, now=time.time()
                 )
-                if gone:
-                    _log.info("retention_pruned", steps=gone)
+                if gone.verdicts or gone.steps:
+                    _log.info("retention_pruned", steps=gone.steps, verdicts=gone.verdicts, freed=gone.freed_bytes)
+                    self._metrics.preset(await store.counts())
             self._metrics.source_backlog_bytes.set(sum(r.source.backlog for r in self._readings.values()))
             self._metrics.source_files_watched.labels("open").set(len(self._readings))
             self._metrics.source_files_watched.labels("skipped").set(sum(len(g.skipped) for g in self._groups))

@@ -51,7 +51,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     normalisers: tuple[Normaliser, ...] = ("ansi", "redraw", "trailing-blanks", "echoed-command", "blank-edges")
     min_coverage: float = 0.01
     alarm_after: int = 0
-    shell_profile: Literal["auto", "gnu-bash", "unknown"] = "auto"
+    shell_profile: Literal["auto", "bash", "portable"] = "auto"
 
     def __post_init__(self) -> None:
         if not self.predictors:

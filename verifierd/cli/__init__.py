@@ -42,6 +42,19 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except VerifierdError as error:
             raise _Failure(error) from error
+        except BaseExceptionGroup as group:
+            # Task groups wrap what ended them; a person needs the first cause.
+            expected = group.subgroup(VerifierdError)
+            if expected is None:
+                raise
+            raise _Failure(_first(expected)) from group
+
+
+def _first(group: BaseExceptionGroup[VerifierdError]) -> VerifierdError:
+    error: VerifierdError | BaseExceptionGroup[VerifierdError] = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 class _Failure(click.ClickException):
@@ -50,7 +63,7 @@ class _Failure(click.ClickException):
     def __init__(self, error: VerifierdError) -> None:
         super().__init__(error.message)
         self.hint = error.hint
-        self.exit_code = error.exit_code
+        self.exit_code = error.exit_code  # type: ignore[misc] # click means it as a constant
 
     def show(self, file: Any = None) -> None:
         click.echo(f"verifierd: {self.message}", file=file or sys.stderr)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import anyio
@@ -30,7 +31,7 @@ def command(paths: tuple[str, ...], format_name: str | None, as_json: bool) -> N
     failed = 0
     for path in expand_inputs(paths):
         try:
-            found.append(anyio.run(lambda path=path: survey(path, format=format_name or "auto")))
+            found.append(anyio.run(partial(survey, path, format=format_name or "auto")))
         except (SourceError, FormatError) as error:
             failed += 1
             click.echo(f"verifierd: {error.message}\n  {error.hint}", err=True)
