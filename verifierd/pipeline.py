@@ -73,6 +73,7 @@ class Reading:
         self.judge_from = judge_from
         self.lines = 1  # adaptive: how many records make a chunk
         self.waiting: list[Record] = []  # read, but of a format not yet known
+        self.lock = anyio.Lock()  # a file can be reached twice, and becomes idle while it is read
 
 
 class _Live:
@@ -141,6 +142,10 @@ class Pipeline:
         Returns:
             How many records were read; 0 means that nothing is new.
         """
+        async with reading.lock:
+            return await self._pump(reading)
+
+    async def _pump(self, reading: Reading) -> int:
         records = await reading.source.read(records=reading.lines, size=_CHUNK_BYTES)
         if reading.generation != reading.source.generation:
             # Another file, or a rewritten one: nothing the adapter holds is true of it.
@@ -155,26 +160,28 @@ class Pipeline:
 
     async def settle(self, reading: Reading) -> None:
         """The source is idle: take an unterminated line if it is whole, and judge what only waited for siblings."""
-        tail = await reading.source.tail()
-        records = []
-        if tail is not None and _is_json(tail.data):
-            reading.source.accept(tail)
-            records.append(tail)
-        await self._end(reading, records)
-        if reading.adapter is not None:
-            await self._judge_and_commit(reading, (), reading.adapter.settle())
+        async with reading.lock:
+            tail = await reading.source.tail()
+            records = []
+            if tail is not None and _is_json(tail.data):
+                reading.source.accept(tail)
+                records.append(tail)
+            await self._end(reading, records)
+            if reading.adapter is not None:
+                await self._judge_and_commit(reading, (), reading.adapter.settle())
 
     async def finish(self, reading: Reading) -> None:
         """The source is over for good: an unterminated half line is quarantined, what is open becomes a step."""
-        tail = await reading.source.tail()
-        records = []
-        if tail is not None:
-            reading.source.accept(tail)
-            whole = tail.problem is not None or _is_json(tail.data)
-            records.append(tail if whole else msgspec.structs.replace(tail, data=b"", problem="torn_tail"))
-        await self._end(reading, records)
-        if reading.adapter is not None:
-            await self._judge_and_commit(reading, (), reading.adapter.finish())
+        async with reading.lock:
+            tail = await reading.source.tail()
+            records = []
+            if tail is not None:
+                reading.source.accept(tail)
+                whole = tail.problem is not None or _is_json(tail.data)
+                records.append(tail if whole else msgspec.structs.replace(tail, data=b"", problem="torn_tail"))
+            await self._end(reading, records)
+            if reading.adapter is not None:
+                await self._judge_and_commit(reading, (), reading.adapter.finish())
 
     async def _end(self, reading: Reading, records: Sequence[Record]) -> None:
         """The last records there are for now; a format that is still open is settled with what there is."""
