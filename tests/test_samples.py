@@ -96,17 +96,17 @@ def test_samples_pair_every_call() -> None:
     for path in SAMPLES:
         kinds.setdefault(format_of(path), Counter()).update(step.observation_kind for step in steps_of(path))
     assert all(ObservationKind.MISSING not in counts for counts in kinds.values())
-    assert kinds["native"] == {ObservationKind.ENV: 81}
+    assert kinds["native"] == {ObservationKind.ENV: 87}
     assert kinds["claude_code"][ObservationKind.HARNESS_ERROR] == 1
     assert kinds["codex"][ObservationKind.ENV] == 15
 
 
 def test_labels_tell_where_reality_departed() -> None:
     """One step of each off-path trajectory is labelled, and no other."""
-    labels = [
+    labels = {
         (step.trajectory, step.index, step.label_kind) for path in NATIVE for step in steps_of(path) if step.label
-    ]
-    assert labels == [("stale-count", 5, "stale"), ("config-drift", 7, "outside_change")]
+    }
+    assert labels == {("config-drift", 7, "outside_change"), ("stale-count", 6, "stale")}
 
 
 @pytest.mark.anyio
@@ -133,9 +133,6 @@ async def test_departures_are_found_once() -> None:
     judged = await verdicts_of([REPLAY / "trajectories" / "off-path.jsonl"])
     found = [(step.trajectory, step.index) for step, verdict in judged if verdict.verdict is VerdictKind.OFF_PATH]
     assert found == [(step.trajectory, step.index) for step, _ in judged if step.label is VerdictKind.OFF_PATH]
-    after = [
-        verdict.verdict
-        for step, verdict in judged
-        if step.index > {"config-drift": 7, "stale-count": 5}[step.trajectory]
-    ]
-    assert VerdictKind.ON_PATH in after
+    last = dict(found)
+    after = Counter(verdict.verdict for step, verdict in judged if step.index > last[step.trajectory])
+    assert after[VerdictKind.ON_PATH] > after[VerdictKind.ABSTAIN]
