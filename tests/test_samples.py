@@ -96,7 +96,7 @@ def test_samples_pair_every_call() -> None:
     for path in SAMPLES:
         kinds.setdefault(format_of(path), Counter()).update(step.observation_kind for step in steps_of(path))
     assert all(ObservationKind.MISSING not in counts for counts in kinds.values())
-    assert kinds["native"] == {ObservationKind.ENV: 87}
+    assert kinds["native"] == {ObservationKind.ENV: 88}
     assert kinds["claude_code"][ObservationKind.HARNESS_ERROR] == 1
     assert kinds["codex"][ObservationKind.ENV] == 15
 
