@@ -170,6 +170,7 @@ def decide(
         domain=step.domain,
         verdict=kind,
         reason=reason,
+        detail=prediction.detail if kind is VerdictKind.ABSTAIN else "",
         coverage=coverage,
         score=max(values, default=None),
         status_checked=prediction.certain and prediction.exit_code is not None and step.exit_code is not None,

@@ -117,6 +117,7 @@ class Sanitizer:
             tool=self.text(v.tool, _DETAIL),
             domain=self.text(v.domain, _DETAIL),
             reason=self.text(v.reason, _DETAIL),
+            detail=self.text(v.detail, _DETAIL),
             signals=tuple(signals),
             action=action,
             predicted=predicted,

@@ -358,6 +358,8 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the verdict JSONL. `seq` is given by the store when the verdict is committed.
 
+    `detail` says in words why a step was not decided.
+
     `verdict_id` is the digest of step, policy, predictors and model, so a duplicate is visible.
     """
 
@@ -371,6 +373,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     domain: str
     verdict: VerdictKind
     reason: str
+    detail: str = ""
     coverage: float = 0.0
     score: float | None = None
     p_value: float | None = None
