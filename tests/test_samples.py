@@ -98,7 +98,7 @@ def test_samples_pair_every_call() -> None:
     assert all(ObservationKind.MISSING not in counts for counts in kinds.values())
     assert kinds["native"] == {ObservationKind.ENV: 88}
     assert kinds["claude_code"][ObservationKind.HARNESS_ERROR] == 1
-    assert kinds["codex"][ObservationKind.ENV] == 15
+    assert kinds["codex"][ObservationKind.ENV] == 18
 
 
 def test_labels_tell_where_reality_departed() -> None:
@@ -136,3 +136,11 @@ async def test_departures_are_found_once() -> None:
     last = dict(found)
     after = Counter(verdict.verdict for step, verdict in judged if step.index > last[step.trajectory])
     assert after[VerdictKind.ON_PATH] > after[VerdictKind.ABSTAIN]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["claude_code", "codex"])
+async def test_agents_logs_hold_decided_steps(name: str) -> None:
+    """Some steps of each agent's sample are decided, too, although nothing tells which shell ran them."""
+    judged = await verdicts_of(path for path in SAMPLES if format_of(path) == name)
+    assert sum(verdict.verdict is VerdictKind.ON_PATH for _, verdict in judged) >= 3
