@@ -250,7 +250,7 @@ class Metrics:
         try:
             encode, content_type = choose_encoder(accept)
             return content_type, encode(_Lean(self.registry))
-        except ValueError:  # a version in the header that is none
+        except (TypeError, ValueError):  # a version in the header that is none
             return choose_encoder("")[1], generate_latest(_Lean(self.registry))
 
 

@@ -1,0 +1,502 @@
+"""The admin endpoint over a real connection: who may ask what, what comes back, how it starts and stops."""
+
+import os
+import shutil
+import socket
+import stat
+import subprocess
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
+
+from verifierd import http
+from verifierd.errors import ConfigError, StateError
+from verifierd.metrics import Metrics
+from verifierd.sanitize import Sanitizer
+from verifierd.sinks.recent import Recent
+from verifierd.types import Origin, Record, Verdict, VerdictKind
+
+TOKEN = "0123456789abcdef" * 4
+KEY = "sk-" + "ant-api03-" + "zK8mQ2vX7pL4"
+JSON = {"Content-Type": "application/json"}
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+def verdict(seq: int, kind: str = "on_path", **changed: object) -> Verdict:
+    fields: dict[str, object] = {
+        "seq": seq,
+        "verdict_id": f"v{seq}",
+        "step_id": f"s{seq}",
+        "trajectory": "t",
+        "step": seq,
+        "tool": "bash",
+        "domain": "terminal",
+        "verdict": VerdictKind(kind),
+        "reason": "exact",
+        "predictor": "shell",
+        "policy": "default",
+        "origin": Origin(path="a.jsonl", offset=0),
+        "time": "2026-01-01T00:00:00Z",
+    }
+    return Verdict(**(fields | changed))  # type: ignore[arg-type]
+
+
+def application(
+    *,
+    metrics: Metrics | None = None,
+    recent: http.RecentVerdicts | None = None,
+    readiness: Callable[[], tuple[bool, Mapping[str, object]]] = lambda: (True, {}),
+    private: bool = False,
+    allowed_hosts: Sequence[str] = (),
+) -> Starlette:
+    return http.app(
+        metrics=metrics or Metrics(),
+        recent=recent or Recent(),
+        readiness=readiness,
+        token=TOKEN,
+        private=private,
+        allowed_hosts=allowed_hosts,
+    )
+
+
+@asynccontextmanager
+async def served(app: Starlette, host: str = "127.0.0.1") -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of the running endpoint."""
+    async with anyio.create_task_group() as tasks:
+        port = await tasks.start(http.serve, app, host, 0)
+        name = f"[{host}]" if ":" in host else host
+        async with httpx2.AsyncClient(base_url=f"http://{name}:{port}", trust_env=False) as client:
+            yield client
+        tasks.cancel_scope.cancel()
+
+
+async def raw(client: httpx2.AsyncClient, request: bytes) -> bytes:
+    """What comes back for bytes that no client would send."""
+    async with await anyio.connect_tcp(str(client.base_url.host), client.base_url.port or 0) as stream:
+        await stream.send(request)
+        answer = b""
+        with anyio.fail_after(5):
+            while b"\r\n\r\n" not in answer:
+                try:
+                    answer += await stream.receive()
+                except anyio.EndOfStream:
+                    break
+    return answer
+
+
+@pytest.mark.anyio
+async def test_routes() -> None:
+    """Each route answers a GET and a HEAD, with headers that keep pages and caches out."""
+    async with served(application()) as client:
+        for path in ("/", "/livez", "/readyz", "/metrics", "/api/verdicts"):
+            answer = await client.get(path)
+            assert answer.status_code == 200, path
+            assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert answer.headers["referrer-policy"] == "no-referrer"
+            assert answer.headers["cache-control"] == "no-store"
+            assert "server" not in answer.headers
+            assert not [name for name in answer.headers if name.startswith("access-control")]
+            assert (await client.head(path)).content == b""
+        assert (await client.get("/")).headers["content-type"].startswith("text/plain")
+        assert "/metrics" in (await client.get("/")).text.split()
+
+
+@pytest.mark.anyio
+async def test_readiness() -> None:
+    """Until it is ready the endpoint says 503 with the facts; being alive is another matter."""
+    async with served(application(readiness=lambda: (False, {"scanned": False}))) as client:
+        answer = await client.get("/readyz")
+
+        assert answer.status_code == 503
+        assert answer.json() == {"ready": False, "scanned": False}
+        assert (await client.get("/livez")).json() == {"live": True}
+
+
+@pytest.mark.anyio
+async def test_verdicts() -> None:
+    """Recent verdicts come newest first, by kind, after a number, and not all at once."""
+    recent = Recent()
+    await recent.emit([verdict(n, "off_path" if n % 2 else "on_path") for n in range(1, 301)])
+    async with served(application(recent=recent)) as client:
+
+        async def seqs(query: str) -> list[int]:
+            answer = await client.get(f"/api/verdicts{query}")
+            assert answer.headers["content-type"] == "application/json"
+            return [v["seq"] for v in answer.json()["verdicts"]]
+
+        assert await seqs("") == list(range(300, 200, -1))
+        assert await seqs("?limit=2") == [300, 299]
+        assert await seqs("?limit=2&verdict=off_path") == [299, 297]
+        assert await seqs("?after=298") == [300, 299]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("query", ["verdict=bad", "limit=-1", "limit=x", "after=1e9", "limit=" + "9" * 40, "after="])
+async def test_bad_query(query: str) -> None:
+    """A query that makes no sense is refused with a word of why."""
+    async with served(application()) as client:
+        answer = await client.get(f"/api/verdicts?{query}")
+
+    assert answer.status_code == 400
+    assert set(answer.json()) == {"error"}
+
+
+@pytest.mark.anyio
+async def test_secrets_never_come_out() -> None:
+    """A key planted in every text of a verdict, and what acts on terminals, is in no answer; HTML is data."""
+    evil = f"<script>alert(1)</script> {KEY} \x1b]52;c;Zm9v\x07 \u202e PASSWORD=hunter2"
+    recent = Recent()
+    planted = verdict(
+        1,
+        "off_path",
+        action=evil,
+        predicted=evil,
+        observed=evil,
+        reason=evil,
+        tool=evil,
+        trajectory=evil,
+        domain=evil,
+        origin=Origin(path=evil, offset=0),
+    )
+    await recent.emit([Sanitizer(b"salt").verdict(planted, "full")])
+    async with served(application(recent=recent)) as client:
+        answers = [await client.get(path) for path in ("/", "/readyz", "/metrics", "/api/verdicts", f"/{KEY}")]
+
+    for answer in answers:
+        assert b"zK8mQ" not in answer.content
+        assert b"hunter2" not in answer.content
+        assert "\u202e" not in answer.text
+        assert b"u001b" not in answer.content
+        assert not answer.headers["content-type"].startswith("text/html")
+    assert "<script>" in answers[3].json()["verdicts"][0]["observed"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:9", "box.lan"]
+)
+async def test_hosts_that_are_ours(host: str) -> None:
+    """We may be addressed by the names of this machine, in any case and with any port."""
+    async with served(application(allowed_hosts=["Box.lan"])) as client:
+        assert (await client.get("/livez", headers={"Host": host})).status_code == 200
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "", "localhost.evil.example", "evil@localhost", "localhost:x", "[::1", "::1", "127.0.0.1.", "a b"],
+)
+async def test_hosts_that_are_not(host: str) -> None:
+    """A page whose own name was made to point here is refused, as is a Host that is none."""
+    async with served(application()) as client:
+        answer = await raw(client, f"GET /livez HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "request_line", [b"GET /livez HTTP/1.1", b"GET /livez HTTP/1.0", b"GET http://localhost/livez HTTP/1.0"]
+)
+async def test_no_host(request_line: bytes) -> None:
+    """A request without a Host is refused."""
+    async with served(application()) as client:
+        assert b" 400 " in (await raw(client, request_line + b"\r\n\r\n")).split(b"\r\n")[0]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+@pytest.mark.parametrize("path", ["/api/labels", "/livez"])
+async def test_changes_need_the_token(method: str, path: str) -> None:
+    """Without the token nobody learns so much as which paths exist."""
+    async with served(application()) as client:
+        for headers in (
+            {},
+            {"Authorization": "Bearer wrong"},
+            {"Authorization": f"Basic {TOKEN}"},
+            {"Authorization": "Bearer"},
+        ):
+            answer = await client.request(method, path, headers={**JSON, **headers})
+            assert answer.status_code == 401
+            assert answer.headers["www-authenticate"] == "Bearer"
+            assert TOKEN not in answer.text
+
+
+@pytest.mark.anyio
+async def test_token_in_the_address_is_no_token() -> None:
+    """Addresses end up in logs and histories."""
+    async with served(application()) as client:
+        assert (await client.post(f"/api/labels?token={TOKEN}", headers=JSON)).status_code == 401
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://localhost:1"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+async def test_foreign_pages_change_nothing(headers: dict[str, str]) -> None:
+    """Not even with the token."""
+    async with served(application()) as client:
+        assert (await client.post("/api/labels", headers={**JSON, **BEARER, **headers})).status_code == 403
+
+
+@pytest.mark.anyio
+async def test_changes_that_are_let_through() -> None:
+    """With token, JSON and our own Origin a request reaches the routes, and 404 and 405 are told."""
+    async with served(application()) as client:
+        own = {**JSON, **BEARER, "Origin": str(client.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"}
+        nowhere = await client.post("/api/nothing", headers=own, content=b"{}")
+        wrong = await client.post("/livez", headers={**own, "Content-Type": "application/json; charset=utf-8"})
+
+    assert (nowhere.status_code, nowhere.json()) == (404, {"error": "Not Found"})
+    assert (wrong.status_code, wrong.json()) == (405, {"error": "Method Not Allowed"})
+    assert sorted(wrong.headers["allow"].split(", ")) == ["GET", "HEAD"]
+
+
+@pytest.mark.anyio
+async def test_body_must_be_json_and_small() -> None:
+    """What a form could send is refused, and so is too much, announced or not."""
+
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(20):
+            yield b"x" * 10_000
+
+    async def swallow(request: Any) -> Any:
+        await request.body()
+
+    app = application()
+    app.add_route("/swallow", swallow, methods=["POST"])
+    async with served(app) as client:
+        for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+            assert (await client.post("/x", headers={**BEARER, "Content-Type": kind})).status_code == 415
+        assert (await client.post("/x", headers={**JSON, **BEARER}, content=b"x" * 100_000)).status_code == 413
+        assert (await client.post("/swallow", headers={**JSON, **BEARER}, content=endless())).status_code == 413
+
+
+@pytest.mark.anyio
+async def test_private() -> None:
+    """Where other machines can reach it, reading needs the token too; health does not."""
+    async with served(application(private=True)) as client:
+        for path in ("/", "/metrics", "/api/verdicts", "/nothing"):
+            assert (await client.get(path)).status_code == 401
+        assert (await client.get("/livez")).status_code == 200
+        assert (await client.get("/readyz")).status_code == 200
+        assert (await client.get("/metrics", headers=BEARER)).status_code == 200
+
+
+@pytest.mark.anyio
+async def test_no_redirects() -> None:
+    """A path with a slash too many is not found, and its Host not repeated."""
+    async with served(application()) as client:
+        answer = await client.get("/metrics/")
+
+    assert (answer.status_code, answer.json()) == (404, {"error": "Not Found"})
+
+
+@pytest.mark.anyio
+async def test_failure_tells_nothing() -> None:
+    """What went wrong inside is for the log; the answer has our headers all the same."""
+
+    def broken() -> tuple[bool, Mapping[str, object]]:
+        raise RuntimeError(KEY)
+
+    async with served(application(readiness=broken)) as client:
+        answer = await client.get("/readyz")
+
+    assert (answer.status_code, answer.json()) == (500, {"error": "internal error"})
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.anyio
+async def test_scrape_in_both_formats() -> None:
+    """Prometheus' text by default, OpenMetrics where asked for."""
+    async with served(application()) as client:
+        plain = await client.get("/metrics")
+        new = await client.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+
+    assert plain.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert new.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert new.text.endswith("# EOF\n")
+
+
+@pytest.mark.anyio
+async def test_scrape_passes_promtool() -> None:
+    """A live scrape after hostile input has no finding of Prometheus' own checker."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed")
+    metrics = Metrics()
+    for name in ("native", "\ud800", 'x"}\n'):
+        metrics.read(name, [Record(origin=Origin(path="a", offset=0), end=9, data=b"", problem=name)])
+        metrics.verdict(verdict(1, "abstain", reason=name, predictor=name))
+    metrics.committed(0.1, 1.0)
+    async with served(application(metrics=metrics)) as client:
+        scrape = await client.get("/metrics")
+
+    # A process of the standard library: asyncio's would leave its watcher to this loop.
+    checked = await anyio.to_thread.run_sync(
+        lambda: subprocess.run([promtool, "check", "metrics"], input=scrape.content, capture_output=True, check=False)
+    )
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
+    names = [family.name for family in text_string_to_metric_families(scrape.text)]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.anyio
+async def test_ipv6() -> None:
+    """The other loopback address serves as well."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no IPv6 here")
+    async with served(application(), "::1") as client:
+        assert (await client.get("/livez")).status_code == 200
+
+
+@pytest.mark.anyio
+async def test_occupied_port() -> None:
+    """A port that is taken is told with its address and what to do."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}") as caught:
+            await http.serve(application(), "127.0.0.1", port)
+
+    assert "--port 0" in caught.value.hint
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", ""])
+async def test_other_machines_are_kept_out(host: str) -> None:
+    """An address that others can reach needs to be wanted."""
+    with pytest.raises(ConfigError):
+        await http.serve(application(), host, 0)
+
+
+@pytest.mark.anyio
+async def test_other_machines_may_be_let_in() -> None:
+    """And is bound if it is."""
+    async with anyio.create_task_group() as tasks:
+
+        async def serve(*, task_status: anyio.abc.TaskStatus[int]) -> None:
+            await http.serve(application(), "0.0.0.0", 0, allow_remote=True, task_status=task_status)
+
+        assert await tasks.start(serve) > 0
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.anyio
+async def test_no_such_address() -> None:
+    """A name that means nothing is a mistake in the settings."""
+    with pytest.raises(ConfigError, match="no such address"):
+        await http.serve(application(), "no such host", 0)
+
+
+@pytest.mark.anyio
+async def test_stops_with_connections_open() -> None:
+    """Neither an idle connection nor a half sent request holds up the end, and the port is free afterwards."""
+    streams = []
+    with anyio.fail_after(8):
+        async with anyio.create_task_group() as tasks:
+            port = await tasks.start(http.serve, application(), "127.0.0.1", 0)
+            for request in (b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET /livez HTT"):
+                streams.append(await anyio.connect_tcp("127.0.0.1", port))
+                await streams[-1].send(request)
+            assert b"200 OK" in await streams[0].receive()
+            tasks.cancel_scope.cancel()
+        with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+            await streams[1].receive()
+    for stream in streams:
+        await stream.aclose()
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+
+
+@pytest.mark.anyio
+async def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More connections than we want are closed at once, and requests that do not come are not waited for."""
+    monkeypatch.setattr(http, "_CONNECTIONS", 3)
+    monkeypatch.setattr(http, "_PATIENCE", 0.3)
+    async with anyio.create_task_group() as tasks:
+        port = await tasks.start(http.serve, application(), "127.0.0.1", 0)
+        streams = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(5)]
+        with anyio.fail_after(10):
+            for stream in (streams[4], streams[3], *streams[:3]):
+                with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+                    await stream.receive()
+                await stream.aclose()
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            assert (await client.get(f"http://127.0.0.1:{port}/livez")).status_code == 200
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.anyio
+async def test_large_head_is_refused() -> None:
+    """A request whose head does not end is not kept in memory."""
+    async with served(application()) as client:
+        answer = await raw(client, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000)
+
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
+
+
+def test_token_is_made_once(tmp_path: Path) -> None:
+    """The first call makes a file that only its owner may read, the second finds it; nothing else is left."""
+    path = tmp_path / "token"
+    old = os.umask(0)
+    try:
+        made = http.token(path)
+    finally:
+        os.umask(old)
+
+    assert len(bytes.fromhex(made)) == 32
+    assert http.token(path) == made
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+    assert http.token(tmp_path / "other") != made
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620])
+def test_token_that_others_may_read(tmp_path: Path, mode: int) -> None:
+    """Loose permissions are refused, with what to do."""
+    path = tmp_path / "token"
+    http.token(path)
+    path.chmod(mode)
+
+    with pytest.raises(StateError, match=f"mode 0{mode:o}") as caught:
+        http.token(path)
+    assert f"chmod 600 {path}" in caught.value.hint
+
+
+@pytest.mark.parametrize("content", ["", "short\n", "g" * 64, "\xff" * 64])
+def test_token_that_is_none(tmp_path: Path, content: str) -> None:
+    """A damaged file is not taken for a token."""
+    path = tmp_path / "token"
+    path.touch(0o600)
+    path.write_text(content, encoding="latin-1")
+
+    with pytest.raises(StateError, match="holds no token"):
+        http.token(path)
+
+
+def test_token_in_an_odd_place(tmp_path: Path) -> None:
+    """A link, a folder, a pipe or a missing folder in its place is an error, not a hang."""
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe", 0o600)
+
+    for name in ("link", "folder", "pipe", "missing/token"):
+        with pytest.raises(StateError):
+            http.token(tmp_path / name)
