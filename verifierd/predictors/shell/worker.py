@@ -17,7 +17,7 @@ import msgspec
 from verifierd.predictors.shell.envelope import Envelope
 from verifierd.predictors.shell.profile import Profile
 from verifierd.predictors.shell.sight import HEADER, Answer, Question
-from verifierd.predictors.shell.world import KINDS
+from verifierd.predictors.shell.world import KINDS, World
 from verifierd.predictors.shell.worlds import Session
 from verifierd.types import Abstain
 
@@ -26,7 +26,7 @@ __all__ = ("main",)
 _ADDRESS_SPACE = 1 << 30
 # Each virtual shell keeps three descriptors of its event loop, of nothing outside; and a few for the rest.
 _FILES_PER_SESSION = 3 * len(KINDS)
-_FILES = 64
+_FILES = 96
 # Of processor time for one question; the parent's deadline comes first unless the parent is gone.
 _CPU_SECONDS = 10
 _SESSIONS = 128
@@ -40,13 +40,13 @@ class _Desk:
     def __init__(self, envelope: Envelope, limit: int) -> None:
         self._envelope = envelope
         self._limit = limit
+        self._spare: list[World] = []
         self._sessions: OrderedDict[int, Session] = OrderedDict()
 
     def answer(self, question: Question) -> Answer:
         session = self._sessions.get(question.session)
         if question.at == 0 and (session is None or session.at != 0 or not session.follows(question.sight)):
-            session = Session(self._envelope, Profile(question.profile, question.sight.format))
-            self._sessions[question.session] = session
+            session = self._open(question)
         if session is None or session.at != question.at:
             return Answer(known=False)
         self._sessions.move_to_end(question.session)
@@ -56,12 +56,22 @@ class _Desk:
             # Best to start over in a new process, which the parent sees to.
             raise
         except Exception as problem:  # noqa: BLE001 - whatever a hostile command breaks must cost this step alone
-            session = Session(self._envelope, Profile(question.profile, question.sight.format))
+            session = self._open(question)
             session.at = question.at + (question.verb != "predict")
-            self._sessions[question.session] = session
             return Answer(abstain=Abstain.PREDICTOR_ERROR, detail=f"{type(problem).__name__}: {problem}"[:200])
         finally:
             self._evict()
+
+    def restock(self) -> None:
+        """Make one more world beforehand, so that the first step of a trajectory does not wait for all of them."""
+        if len(self._spare) < len(KINDS):
+            self._spare.append(World(len(self._spare)))
+
+    def _open(self, question: Question) -> Session:
+        worlds, self._spare = self._spare, []
+        session = Session(self._envelope, Profile(question.profile, question.sight.format), worlds)
+        self._sessions[question.session] = session
+        return session
 
     @staticmethod
     def _ask(session: Session, question: Question) -> Answer:
@@ -98,6 +108,7 @@ def main() -> None:
         data = encoder.encode(desk.answer(decoder.decode(message)))
         sink.write(len(data).to_bytes(HEADER, "big") + data)
         sink.flush()
+        desk.restock()
 
 
 def _receive(source: BinaryIO) -> bytes | None:

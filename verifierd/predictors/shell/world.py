@@ -3,11 +3,12 @@
 Forms differ from world to world, so an answer that is the same in all of them does not hang on the unknown.
 """
 
+import contextlib
 import posixpath
 import re
 import shlex
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 
 import msgspec
 from bashkit import Bash, BashError
@@ -25,6 +26,8 @@ _MEMORY = 16 << 20
 _ENTRIES = 4000
 # What the virtual shell makes up and won't let go of; the session refuses commands that name it.
 _KEPT = frozenset({"bin", "dev", "etc", "proc", "root", "usr"})
+# Variables that tell of the last command alone, or that name the world.
+_TRANSIENT = frozenset({"_", "HOSTNAME", "PIPESTATUS", "USER"})
 # What the virtual file system raises, depending on the call.
 _PROBLEMS = (BashError, OSError, RuntimeError)
 _SUFFIX = re.compile(r"\.\w{1,5}$")
@@ -82,8 +85,8 @@ class World:
 
     def enter(self, path: str) -> None:
         """Be in a directory, which exists."""
-        if self.cwd != path or not self.is_folder(path):
-            self.folder(path)
+        self.folder(path)
+        if self.cwd != path:
             self.bash.execute_sync(f"cd -- {shlex.quote(path)}")
 
     def run(self, command: str, *, ordered: bool) -> Outcome:
@@ -196,10 +199,14 @@ class World:
 
     def wipe(self) -> None:
         """Forget every file; variables and functions stay."""
+        self.wipe_files()
+        self.blobs.clear()
+
+    def wipe_files(self) -> None:
+        """Remove every file."""
         for name, _ in self.entries("/"):
             if name not in _KEPT:
                 self.remove(f"/{name}")
-        self.blobs.clear()
 
     def imagine(self, path: str, words: list[str], *, exists: bool = False, shape: str | None = None) -> None:
         """Give an unknown path this world's form.
@@ -227,7 +234,7 @@ class World:
             self.link(path, target)
         elif kind == "folder":
             self.folder(path)
-            for count in range(self.number + 1):
+            for count in range(1 + (self.number > 0)):
                 self.file(f"{path}/in{count}_{self.token}.py", self._blob(words))
         else:
             blob = self._blob(words)
@@ -247,14 +254,39 @@ class World:
         """Let a variable have a value; not by `set_env`, whose values outlive a reset."""
         self.bash.execute_sync(f"export {name}={shlex.quote(value)}")
 
-    def adopt(self, other: "World", theirs: Tree, state: bytes, settled: Callable[[str], bool], unset: Iterable[str]) -> bool:
-        """Become like a world that reality bore out, but keep own forms of what the observation did not touch.
+    def same_shell(self, other: "World", unknown: Set[str]) -> bool:
+        """Whether two worlds differ in files alone, unknown variables aside."""
+        own, theirs = self.bash.shell_state(), other.bash.shell_state()
+        if own.cwd != theirs.cwd:
+            return False
+        mine, other_s = (
+            (
+                {name: value for name, value in state.variables.items() if name not in unknown | _TRANSIENT},
+                {name: dict(value) for name, value in state.arrays.items() if name not in _TRANSIENT},
+                {name: dict(value) for name, value in state.assoc_arrays.items()},
+            )
+            for state in (own, theirs)
+        )
+        return mine == other_s
+
+    def adopt_shell(self, state: bytes, unset: Iterable[str]) -> None:
+        """Take over another world's shell, files included; variables in `unset` keep this world's value."""
+        own = self.tree() or {}
+        self.bash.restore_snapshot(state)
+        self._files = self.bash.fs()
+        for name in unset:
+            self.variable(name)
+        self.wipe_files()
+        for path in sorted(own):
+            self._put(path, own[path])
+
+    def adopt(self, other: "World", theirs: Tree, settled: Callable[[str], bool]) -> bool:
+        """Take over another world's files where reality bore them out; elsewhere this world's forms stay.
 
         Args:
-            other: The world to follow; `theirs` is its tree and `state` its snapshot.
-            theirs, state: See above.
+            other: The world to follow.
+            theirs: Its files.
             settled: Whether a path was within the reach of the command.
-            unset: Variables that are still unknown and keep this world's value.
 
         Returns:
             False if this world is too large to compare.
@@ -262,26 +294,19 @@ class World:
         own = self.tree()
         if own is None:
             return False
-        self.bash.restore_snapshot(state)
-        self._files = self.bash.fs()
-        for name in unset:
-            self.variable(name)
-        blobs, self.blobs = self.blobs, {}
         for path in sorted(own.keys() | theirs.keys()):
             if not settled(path):
-                if own.get(path, "") != theirs.get(path, "") or (path in own) != (path in theirs):
-                    self._restore(path, own)
-                if path in blobs:
-                    self.blobs[path] = blobs[path]
-            elif path in theirs:
+                continue
+            if path not in theirs:
+                self.remove(path)
+            elif other.token in path or other.token in (theirs[path] or ""):
                 self._vary(path, theirs[path], other)
+            elif path not in own or own[path] != theirs[path]:
+                self._put(path, theirs[path])
+                self._copy_mode(path, other)
         return True
 
-    def _restore(self, path: str, own: Tree) -> None:
-        if path not in own:
-            self.remove(path)
-            return
-        text = own[path]
+    def _put(self, path: str, text: str | None) -> None:
         if text is None:
             self.folder(path)
         elif text.startswith(_LINK):
@@ -289,10 +314,13 @@ class World:
         else:
             self.file(path, text)
 
+    def _copy_mode(self, path: str, other: "World") -> None:
+        with contextlib.suppress(*_PROBLEMS):
+            self._files.chmod(path, other.bash.stat(path)["mode"])
+
     def _vary(self, path: str, text: str | None, other: "World") -> None:
         """Where the other world's form is made up, only its kind is borne out: content and names stay this world's."""
         if other.token in path:
-            self.remove(path)
             path = path.replace(other.token, self.token)
             if text is None:
                 self.folder(path)

@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from bashkit import BashError, ScriptAnalysis
@@ -31,11 +31,16 @@ _GIVEN = frozenset(
 _SPECIAL = frozenset({"IFS", "PWD", "OPTIND", "OPTARG", "REPLY", "BASH_REMATCH", "FUNCNAME"})
 _WALK = re.compile(r"[*?\[]|\b(?:ls|find|tar|du|diff|xargs)\b|-\w*[rR]\b|\b-a\b")
 _WALKERS = frozenset({"find", "grep", "ls", "cp", "rm", "mv", "tar", "diff", "du", "chmod"})
+# Commands for which it matters what else is in a directory.
+_LISTERS = _WALKERS | {"rmdir", "ln", "xargs", "tree"}
 _WRITERS = frozenset({"touch", "mkdir", "rmdir", "cp", "mv", "ln", "tee", "rm", "split", "tar", "sed", "chmod"})
 _MAKERS = frozenset({"touch", "mkdir", "cp", "mv", "ln", "tee", "split", "tar"})
 # They look at names and types, never into files.
 _BLIND = frozenset({None, "ls", "find", "rm", "rmdir", "mkdir", "touch", "cd", "pwd", "echo", "printf", "true", "false"})
 _MOVERS = frozenset({"cp", "mv", "ln", "tar"})
+_LANGUAGE = frozenset(
+    "for in do done if then else elif fi while until case esac function local return echo printf export read".split()  # noqa: SIM905
+)
 _SETTINGS = frozenset({"shopt", "alias", "unalias", "trap", "umask", "exec", "ulimit", "enable", "hash"})
 _CLOSING = re.compile(r"0?[0-5][0-7]{2}|[ugoa]*[-=][rwx]*|[ugoa]+=.*")
 _NO_SUCH = re.compile(
@@ -78,14 +83,15 @@ class Session:
     Args:
         envelope: What the virtual shell is trusted with.
         profile: The kind of shell; it learns with the session.
+        worlds: The first worlds, made beforehand.
     """
 
-    def __init__(self, envelope: Envelope, profile: Profile) -> None:
+    def __init__(self, envelope: Envelope, profile: Profile, worlds: Sequence[World] = ()) -> None:
         self.at = 0
         self.weight = 0
         self._envelope = envelope
         self._profile = profile
-        self._worlds = [World(number) for number in range(len(KINDS))]
+        self._worlds = [*worlds, *(World(number) for number in range(len(worlds), len(KINDS)))]
         self._settled: set[str] = set()
         self._fresh: set[str] = set()
         self._listed: dict[str, str] = {}
@@ -113,7 +119,8 @@ class Session:
             return _abstain(Abstain.UNPREDICTABLE, "no text, or too long a command")
         if sight.siblings is None or not all(self._harmless(effect) for effect in sight.siblings):
             return _abstain(Abstain.RACY, "a parallel action may have changed the state")
-        self._arrive(sight)
+        if not self._tried(sight):
+            self._arrive(sight)
         if self._profile.windows or self._profile.rewritten:
             return _abstain(Abstain.UNPREDICTABLE, "the command in the log is not what ran")
         trial = self._try(sight)
@@ -134,7 +141,8 @@ class Session:
         self.weight += len(sight.observation or "") + len(sight.effect.command or "")
         trial = self._trial if self._tried(sight) else None
         self._trial = None
-        self._arrive(sight)
+        if trial is None:
+            self._arrive(sight)
         self._profile.see(sight.effect.command, sight.observation, sight.cwd)
         if sight.effect.kind != "shell":
             self._tool(sight)
@@ -245,10 +253,13 @@ class Session:
         open_names = self._variables - self._values - trial.variables
         self._vague |= (self._variables - self._values) & trial.variables
         refuted = [world for world in self._worlds if world not in survivors]
-        models = [(world, world.tree(), world.bash.snapshot()) for world in survivors[: len(refuted)]]
+        unknown = self._variables - self._values
+        trees = [world.tree() for world in survivors[: len(refuted)]]
         for count, world in enumerate(refuted):
-            model, tree, state = models[count % len(models)]
-            if tree is None or not world.adopt(model, tree, state, settled, open_names):
+            model, tree = survivors[count % len(trees)], trees[count % len(trees)]
+            if not world.same_shell(model, unknown):
+                world.adopt_shell(model.bash.snapshot(), open_names)
+            if tree is None or not world.adopt(model, tree, settled):
                 self.lose()
                 return
 
@@ -372,8 +383,6 @@ class Session:
 
     def _arrive(self, sight: Sight) -> None:
         """Be where the step starts."""
-        if self._tried(sight):
-            return
         if sight.turn != self._turn:
             if sight.format != "native":
                 self._forget()
@@ -603,7 +612,8 @@ class Session:
             self._settle(path)
         trial.reach = frozenset(reach)
         trial.wide = bool(_WALK.search(command))
-        self._seed(reach, text, analysis)
+        if trial.wide or any(part.name in _LISTERS or part.name in self._functions for part in analysis.commands):
+            self._seed(reach, text, analysis)
         if any(part.name not in _BLIND for part in analysis.commands):
             for world in self._worlds:
                 for path in self._met(world, trial):
@@ -630,7 +640,7 @@ class Session:
             words.update(w for w in part.args if w and not w.startswith("-") and _PATH.fullmatch(w))
         words.update(word for word in _RAW.findall(text) if not re.fullmatch(r"\.+|[0-9.]+", word))
         if computed:
-            words.update(_WORD.findall(text))
+            words.update(word for word in _WORD.findall(text) if word not in _LANGUAGE)
         for braces in _BRACES.findall(text):
             listed = self._worlds[0].bash.execute_sync(f"printf '%s\\n' {braces}").stdout.split("\n")
             words.update(word for word in listed if word and _PATH.fullmatch(word))
@@ -638,7 +648,7 @@ class Session:
 
     def _seed(self, reach: Iterable[str], text: str, analysis: ScriptAnalysis) -> None:
         """Put made-up entries into the directories that the command looks at and that are not wholly known."""
-        patterns = [_matching(glob) for glob in _GLOB.findall(text)][:8]
+        patterns = [_matching(glob) for glob in _GLOB.findall(text) if glob not in {"[", "[["}][:8]
         endings = [f"{_ANY}.{ending}" for ending in dict.fromkeys(_ENDING.findall(text))][:8]
         deep = any(part.name in _WALKERS for part in analysis.commands)
         for world in self._worlds[1:]:
