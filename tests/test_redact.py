@@ -107,6 +107,8 @@ ORDINARY = [
     "Authorization: Bearer $TOKEN",
     'headers = {"Authorization": f"Bearer {token}"}',
     "docker run --user node:node",
+    "options: --profile, --model, --api-key, --base-url",
+    "with the current token: `git push https://oauth2:${GITLAB_TOKEN}@gitlab.com/a/b.git`",
     "12 passed, the bearer of news",
 ]
 
