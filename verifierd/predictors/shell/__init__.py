@@ -19,6 +19,8 @@ __all__ = ("ShellPredictor",)
 
 # How often a history is gone through for one step: each crash of the virtual shell costs one.
 _ATTEMPTS = 4
+# Steps that are taken in at once.
+_CHUNK = 16
 _TRAJECTORIES = 4096
 
 
@@ -89,22 +91,30 @@ class ShellPredictor:
         if _poison(step) in seat.poison:
             return Answer(abstain=Abstain.PREDICTOR_ERROR, detail="this very command broke the virtual shell before")
         failure = Answer(abstain=Abstain.PREDICTOR_ERROR, detail="the virtual shell keeps failing on the history")
+        chunk = _CHUNK
         for _ in range(_ATTEMPTS):
-            asked = step
+            asked: list[Step] = []
             try:
-                for asked in self._behind(seat, history, step):
-                    if not await self._observe(seat, asked):
-                        break
-                else:
-                    asked = step
-                    answer = await self._ask(seat, "predict", step)
-                    if answer.known:
-                        return answer
+                answer = Answer()
+                steps = self._behind(seat, history, step)
+                while answer.known and len(steps) >= chunk:
+                    asked, steps = steps[:chunk], steps[chunk:]
+                    answer = await self._ask(seat, asked, None)
+                if answer.known:
+                    asked = [*steps, step]
+                    answer = await self._ask(seat, steps, step)
+                if answer.known:
+                    return answer
+                # The worker gave the session up, or it had gone on with another step.
                 seat.epoch = -1
             except (WorkerDied, WorkerHung) as problem:
-                seat.poison.add(_poison(asked))
                 failure = _failure(problem)
-                if asked is step:
+                if len(asked) > 1:
+                    # Once more, one by one, to see which step it was.
+                    chunk = 1
+                    continue
+                seat.poison.add(_poison(asked[0]))
+                if asked[0] is step:
                     break
         return failure
 
@@ -119,15 +129,15 @@ class ShellPredictor:
             steps.pop()
         return steps
 
-    async def _observe(self, seat: _Seat, step: Step) -> bool:
-        answer = await self._ask(seat, "lose" if _poison(step) in seat.poison else "observe", step)
-        seat.total += answer.known
-        return answer.known
-
-    async def _ask(self, seat: _Seat, verb: str, step: Step) -> Answer:
-        sight = sight_of(step, observed=verb == "observe")
-        question = Question(verb, seat.number, seat.total - seat.start, self._profile, sight)
-        return await self._worker.ask(question, deadline=self._deadline)
+    async def _ask(self, seat: _Seat, steps: list[Step], step: Step | None) -> Answer:
+        """Have the session take in some steps, and predict one."""
+        past = tuple(None if _poison(one) in seat.poison else sight_of(one, observed=True) for one in steps)
+        ahead = sight_of(step, observed=False) if step is not None else None
+        question = Question(seat.number, seat.total - seat.start, self._profile, past, ahead)
+        answer = await self._worker.ask(question, deadline=self._deadline)
+        if answer.known:
+            seat.total += len(steps)
+        return answer
 
     def _seat(self, history: History) -> _Seat:
         key = (history.key, history.run)

@@ -72,18 +72,18 @@ class Question(msgspec.Struct, frozen=True, array_like=True):
     """What the parent asks.
 
     Attributes:
-        verb: `predict`, `observe`, or `lose` (a step of which nothing is known took place).
         session: Number of the session.
         at: How many steps the session must have taken in; 0 opens it anew.
         profile: Name of the profile for a new session.
-        sight: The step.
+        past: Steps to take in; None for a step of which nothing is known.
+        step: The step to predict then, if any.
     """
 
-    verb: str
     session: int
     at: int
     profile: str
-    sight: Sight
+    past: tuple[Sight | None, ...]
+    step: Sight | None = None
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):

@@ -16,7 +16,7 @@ import msgspec
 
 from verifierd.predictors.shell.envelope import Envelope
 from verifierd.predictors.shell.profile import Profile
-from verifierd.predictors.shell.sight import HEADER, Answer, Question
+from verifierd.predictors.shell.sight import HEADER, Answer, Question, Sight
 from verifierd.predictors.shell.world import KINDS, World
 from verifierd.predictors.shell.worlds import Session
 from verifierd.types import Abstain
@@ -45,22 +45,27 @@ class _Desk:
 
     def answer(self, question: Question) -> Answer:
         session = self._sessions.get(question.session)
-        if question.at == 0 and (session is None or session.at != 0 or not session.follows(question.sight)):
+        if question.at == 0 and (session is None or session.at != 0 or session.waiting):
             session = self._open(question)
         if session is None or session.at != question.at:
             return Answer(known=False)
         self._sessions.move_to_end(question.session)
-        try:
-            return self._ask(session, question)
-        except MemoryError:
-            # Best to start over in a new process, which the parent sees to.
-            raise
-        except Exception as problem:  # noqa: BLE001 - whatever a hostile command breaks must cost this step alone
-            session = self._open(question)
-            session.at = question.at + (question.verb != "predict")
-            return Answer(abstain=Abstain.PREDICTOR_ERROR, detail=f"{type(problem).__name__}: {problem}"[:200])
-        finally:
-            self._evict()
+        answer = Answer()
+        for sight in (*question.past, *([question.step] if question.step else ())):
+            try:
+                answer = _ask(session, sight, predict=sight is question.step)
+            except MemoryError:
+                # Best to start over in a new process, which the parent sees to.
+                raise
+            except Exception as problem:  # noqa: BLE001 - whatever a hostile command breaks must cost one step alone
+                at = session.at
+                session = self._open(question)
+                session.at = at + (sight is not question.step)
+                answer = Answer(abstain=Abstain.PREDICTOR_ERROR, detail=f"{type(problem).__name__}: {problem}"[:200])
+            if not answer.known:
+                break
+        self._evict()
+        return answer
 
     def restock(self) -> None:
         """Make one more world beforehand, so that the first step of a trajectory does not wait for all of them."""
@@ -69,28 +74,28 @@ class _Desk:
 
     def _open(self, question: Question) -> Session:
         worlds, self._spare = self._spare, []
-        session = Session(self._envelope, Profile(question.profile, question.sight.format), worlds)
+        format_ = next((sight.format for sight in (*question.past, question.step) if sight is not None), "")
+        session = Session(self._envelope, Profile(question.profile, format_), worlds)
         self._sessions[question.session] = session
         return session
-
-    @staticmethod
-    def _ask(session: Session, question: Question) -> Answer:
-        if question.verb == "lose":
-            session.lose()
-            session.at += 1
-            return Answer()
-        if not session.follows(question.sight):
-            return Answer(known=False)
-        if question.verb == "observe":
-            session.observe(question.sight)
-            return Answer()
-        return session.predict(question.sight)
 
     def _evict(self) -> None:
         held = sum(session.weight for session in self._sessions.values())
         while len(self._sessions) > self._limit or (held > _CHARACTERS and len(self._sessions) > 1):
             _, session = self._sessions.popitem(last=False)
             held -= session.weight
+
+
+def _ask(session: Session, sight: Sight | None, *, predict: bool) -> Answer:
+    if sight is None:
+        session.skip()
+        return Answer()
+    if not session.follows(sight):
+        return Answer(known=False)
+    if predict:
+        return session.predict(sight)
+    session.observe(sight)
+    return Answer()
 
 
 def main() -> None:

@@ -36,7 +36,9 @@ _LISTERS = _WALKERS | {"rmdir", "ln", "xargs", "tree"}
 _WRITERS = frozenset({"touch", "mkdir", "rmdir", "cp", "mv", "ln", "tee", "rm", "split", "tar", "sed", "chmod"})
 _MAKERS = frozenset({"touch", "mkdir", "cp", "mv", "ln", "tee", "split", "tar"})
 # They look at names and types, never into files.
-_BLIND = frozenset({None, "ls", "find", "rm", "rmdir", "mkdir", "touch", "cd", "pwd", "echo", "printf", "true", "false"})
+_BLIND = frozenset(
+    {None, "ls", "find", "rm", "rmdir", "mkdir", "touch", "cd", "pwd", "echo", "printf", "true", "false"}
+)
 _MOVERS = frozenset({"cp", "mv", "ln", "tar"})
 _LANGUAGE = frozenset(
     "for in do done if then else elif fi while until case esac function local return echo printf export read".split()  # noqa: SIM905
@@ -128,10 +130,15 @@ class Session:
             return _abstain(Abstain.UNPREDICTABLE, trial.refused or trial.doubted or trial.detail)
         return Answer(text=trial.text, exit_code=trial.outcomes[0].exit_code)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether the worlds have gone on with a step that was not observed yet."""
+        trial = self._trial
+        return trial is not None and not trial.read_only and trial.refused is None
+
     def follows(self, sight: Sight) -> bool:
         """Whether the worlds stand where this step starts, or have just tried this very step."""
-        trial = self._trial
-        return trial is None or trial.read_only or trial.refused is not None or self._tried(sight)
+        return not self.waiting or self._tried(sight)
 
     # Learning
 
@@ -156,12 +163,18 @@ class Session:
             return
         if trial is None:
             trial = self._try(sight)
+            self._trial = None
         if sight.kind is not ObservationKind.ENV:
             if not trial.read_only:
                 self._haunted = sight.kind is ObservationKind.STILL_RUNNING and sight.format != "native"
                 self._unsettle(trial)
             return
         self._compare(trial, sight)
+
+    def skip(self) -> None:
+        """A step took place that must not be tried."""
+        self.at += 1
+        self.lose()
 
     def lose(self) -> None:
         """Something happened that nobody can tell: start from nothing, in the same directory."""
