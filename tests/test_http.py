@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -403,6 +404,16 @@ async def test_no_such_address() -> None:
     """A name that means nothing is a mistake in the settings."""
     with pytest.raises(ConfigError, match="no such address"):
         await http.serve(application(), "no such host", 0)
+
+
+@pytest.mark.anyio
+async def test_signals_are_left_alone() -> None:
+    """Whoever handles signals goes on doing so while we serve."""
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    async with served(application()) as client:
+        await client.get("/livez")
+
+        assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
 
 
 @pytest.mark.anyio

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verifierd.sanitize import SHORT, Sanitizer, render
+from verifierd.sanitize import SHORT, Sanitizer, plain, render
 from verifierd.types import Origin, Signal, Verdict, VerdictKind
 
 KEY = "sk-" + "ant-api03-" + "zK8mQ2vX7pL4"
@@ -97,6 +97,11 @@ def test_lone_surrogate_becomes_visible() -> None:
 def test_accent_does_not_settle_on_an_escape() -> None:
     """A combining mark after a neutralised character is written out with it."""
     assert CLEAN.text("\u202e\u0301x") == "\\u202e\\u0301x"
+
+
+def test_plain_is_one_line() -> None:
+    """A file's name stays on its line and does nothing to the terminal."""
+    assert plain("a\nb\t\x1b[2J\u202e.jsonl") == "a\\nb\\t\\x1b[2J\\u202e.jsonl"
 
 
 def test_composes() -> None:
