@@ -269,6 +269,15 @@ def test_verdict_quotes_short() -> None:
     assert v.predicted.endswith("]")
 
 
+@pytest.mark.parametrize("name", [f.name for f in msgspec.structs.fields(Verdict) if f.type in (str, str | None)])
+def test_no_text_of_a_verdict_is_forgotten(name: str) -> None:
+    """Whatever text a verdict has or will have, a secret in it does not leave; but ids and times are our own."""
+    v = msgspec.structs.replace(verdict(), **{name: f"{KEY} \x1b"})
+    shown = getattr(CLEAN.verdict(v, "full"), name)
+
+    assert name in ("verdict_id", "step_id", "time") or ("zK8mQ" not in shown and "\x1b" not in shown)
+
+
 def test_verdict_quotes_off() -> None:
     """With quotes off, no text of the transcript leaves."""
     signal = Signal(name="a", value=1.0, span=(0, 3), detail="saw foo")

@@ -30,6 +30,7 @@ SHORT = 2000
 
 _DETAIL = 500  # characters of one sentence for people
 _NAME = 4096  # characters of a name or a path
+_NAMES = ("trajectory", "tool", "domain", "reason", "predictor", "policy")
 _MARGIN = 32_768  # characters looked at around what is quoted, so that a secret across its edge is seen whole
 
 
@@ -113,16 +114,13 @@ class Sanitizer:
         ]
         return replace(
             v,
-            trajectory=self.text(v.trajectory, _NAME),
-            tool=self.text(v.tool, _DETAIL),
-            domain=self.text(v.domain, _DETAIL),
-            reason=self.text(v.reason, _DETAIL),
-            detail=self.text(v.detail, _DETAIL),
+            **{name: self.text(getattr(v, name), _NAME) for name in _NAMES},
+            detail="" if quotes == "off" else self.text(v.detail, _DETAIL),
             signals=tuple(signals),
             action=action,
             predicted=predicted,
             observed=observed,
-            model=None if v.model is None else self.text(v.model, _DETAIL),
+            model=None if v.model is None else self.text(v.model, _NAME),
             origin=replace(v.origin, path=self.text(v.origin.path, _NAME)),
         )
 
