@@ -25,14 +25,14 @@ class Source(Protocol):
     Attributes:
         path: What it is called.
         generation: Grows when the stream turns out to be another one than before and is read from its start again.
-        backlog: Bytes that are there but not yet read, as of the last read.
     """
 
     path: str
     generation: int
 
     @property
-    def backlog(self) -> int: ...
+    def backlog(self) -> int:
+        """Bytes that are there but not yet read, as of the last read."""
 
     async def read(self, *, records: int, size: int) -> Sequence[Record]:
         """The next complete lines: at most `records` of them and about `size` bytes; empty when nothing is new."""
