@@ -3,7 +3,8 @@
 It sees protocols, never implementations, so the daemon and a replay run the very same code. What it promises:
 
 - a chunk of records, their verdicts, the trajectories' state and the new position are one transaction;
-- steps of one trajectory are judged in the order of the log, each from a history that is all reality;
+- steps of one trajectory are judged in the order of the log, each from a history that is all reality; where files
+  use one name for different trajectories, each file has its own;
 - a step that was judged before, or that a resumed session copied, gets no second verdict.
 """
 
@@ -29,6 +30,7 @@ from verifierd.types import (
     ObservationKind,
     Prediction,
     Record,
+    Score,
     Seconds,
     Step,
     Verdict,
@@ -40,6 +42,7 @@ _DETECT_LINES = 64
 _DETECT_BYTES = 1024**2
 _CHUNK_BYTES = 256 * 1024
 _LIVE = 256
+_RUNS = 64  # how many runs of one name are searched for the one that a file goes on with
 _log = structlog.get_logger(component="pipeline")
 
 
@@ -50,9 +53,9 @@ class Reading:
         source: Where records come from.
         adapter: Who understands them; None until the format is known.
         format: The format asked for, or `auto`.
-        unreadable: True once `auto` gave up.
         end: Byte offset just past the last committed record.
         judge_from: Steps completed before this byte are history only.
+        lock: Held by whoever takes records out.
     """
 
     def __init__(
@@ -68,21 +71,41 @@ class Reading:
         self.format = format
         self.adapter = adapter
         self.generation = source.generation
-        self.unreadable = False
         self.end = end
         self.judge_from = judge_from
+        self.lock = anyio.Lock()  # a file can be reached twice, and becomes idle while it is read
         self.lines = 1  # adaptive: how many records make a chunk
         self.waiting: list[Record] = []  # read, but of a format not yet known
-        self.lock = anyio.Lock()  # a file can be reached twice, and becomes idle while it is read
+        self.complained = False  # that its format is not known
+
+    def begin_anew(self) -> None:
+        """The source is another one than before: nothing that is held of it is true any more."""
+        self.generation = self.source.generation
+        self.adapter = None
+        self.end = self.judge_from = 0
+        self.waiting = []
+        self.complained = False
+
+
+_Key = tuple[str, str]
+_Strand = tuple[str, str, str]
 
 
 class _Live:
-    """A trajectory in memory."""
+    """A strand in memory: the steps of one trajectory, and of one file where several may hold the same name."""
 
-    def __init__(self, history: History, memory: Memory) -> None:
-        self.history = history
-        self.memory = memory
+    def __init__(self) -> None:
         self.lock = anyio.Lock()
+        self.revived = False
+        self.history = History(("", ""))
+        self.memory = Memory()
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What the store keeps for us of a trajectory: the memory of one of its runs."""
+
+    run: int
+    memory: Memory
 
 
 class Pipeline:
@@ -128,7 +151,9 @@ class Pipeline:
         self._sanitise = sanitise
         self._clock = clock
         self._limit = limit
-        self._live: OrderedDict[tuple[str, str], _Live] = OrderedDict()
+        self._live: OrderedDict[_Strand, _Live] = OrderedDict()
+        self._newest: dict[_Key, int] = {}  # the last run of each trajectory that is in memory
+        self._claimed: set[str] = set()  # being judged, not yet committed
         self._committing = anyio.Lock()
 
     @property
@@ -141,73 +166,77 @@ class Pipeline:
 
         Returns:
             How many records were read; 0 means that nothing is new.
+
+        Raises:
+            SourceError: The source cannot be read.
         """
         async with reading.lock:
-            return await self._pump(reading)
-
-    async def _pump(self, reading: Reading) -> int:
-        records = await reading.source.read(records=reading.lines, size=_CHUNK_BYTES)
-        if reading.generation != reading.source.generation:
-            # Another file, or a rewritten one: nothing the adapter holds is true of it.
-            reading.generation = reading.source.generation
-            reading.adapter = None
-            reading.unreadable = False
-            reading.waiting = []
-            self._metrics.source_events_total.labels("restarted").inc()
-        if records:
-            await self._process(reading, records)
-        return len(records)
+            records = await reading.source.read(records=reading.lines, size=_CHUNK_BYTES)
+            self._follow(reading)
+            if records:
+                await self._process(reading, records)
+            return len(records)
 
     async def settle(self, reading: Reading) -> None:
-        """The source is idle: take an unterminated line if it is whole, and judge what only waited for siblings."""
+        """The source is idle: take an unterminated line if it is whole, and judge what only waited for siblings.
+
+        Raises:
+            SourceError: The source cannot be read.
+        """
         async with reading.lock:
             tail = await reading.source.tail()
-            records = []
+            self._follow(reading)
             if tail is not None and _is_json(tail.data):
                 reading.source.accept(tail)
-                records.append(tail)
-            await self._end(reading, records)
+                await self._process(reading, [tail])
             if reading.adapter is not None:
                 await self._judge_and_commit(reading, (), reading.adapter.settle())
+            elif reading.waiting:
+                self._complain(reading)  # and wait on: the next line may tell
 
     async def finish(self, reading: Reading) -> None:
-        """The source is over for good: an unterminated half line is quarantined, what is open becomes a step."""
+        """The source is over for good: an unterminated half line is quarantined, what is open becomes a step.
+
+        Raises:
+            SourceError: The source cannot be read.
+        """
         async with reading.lock:
             tail = await reading.source.tail()
-            records = []
+            self._follow(reading)
             if tail is not None:
                 reading.source.accept(tail)
                 whole = tail.problem is not None or _is_json(tail.data)
-                records.append(tail if whole else msgspec.structs.replace(tail, data=b"", problem="torn_tail"))
-            await self._end(reading, records)
+                torn = msgspec.structs.replace(tail, data=b"", problem="torn_tail")
+                await self._process(reading, [tail if whole else torn])
+            if reading.waiting:
+                await self._pass_over(reading)
             if reading.adapter is not None:
                 await self._judge_and_commit(reading, (), reading.adapter.finish())
 
-    async def _end(self, reading: Reading, records: Sequence[Record]) -> None:
-        """The last records there are for now; a format that is still open is settled with what there is."""
-        if reading.adapter is None and not reading.unreadable:
-            reading.waiting.extend(records)
-            records = ()
-            if not reading.waiting:
-                return
-            self._find_adapter(reading, last=True)
-        if records or reading.waiting:
-            await self._process(reading, records)
+    def _follow(self, reading: Reading) -> None:
+        """Notice that the source turned out to be another file, or a rewritten one."""
+        if reading.generation != reading.source.generation:
+            reading.begin_anew()
+            self._metrics.source_events_total.labels("restarted").inc()
 
     async def _process(self, reading: Reading, records: Sequence[Record]) -> None:
-        if reading.adapter is None and not reading.unreadable:
+        if reading.adapter is None:
             reading.waiting.extend(records)
-            if not self._find_adapter(reading):
+            path = reading.source.path
+            found: str | None = reading.format
+            if found == "auto":
+                found = self._detect([record.data for record in reading.waiting], path)
+            if found is None:
+                size = sum(len(record.data) for record in reading.waiting)
+                if len(reading.waiting) >= _DETECT_LINES or size >= _DETECT_BYTES:
+                    await self._pass_over(reading)
                 return
-            records = ()
-        if reading.waiting:
-            records = [*reading.waiting, *records]
-            reading.waiting = []
+            reading.adapter = self._open_adapter(found, path)
+            records, reading.waiting = reading.waiting, []
         started = time.perf_counter()
         steps: list[Step] = []
-        if reading.adapter is not None:
-            for record in records:
-                steps.extend(reading.adapter.feed(record))
+        for record in records:
+            steps.extend(reading.adapter.feed(record))
         await self._judge_and_commit(reading, records, steps)
         took = time.perf_counter() - started
         if took < 0.05:
@@ -215,106 +244,134 @@ class Pipeline:
         elif took > 0.5:
             reading.lines = max(reading.lines // 2, 1)
 
-    def _find_adapter(self, reading: Reading, *, last: bool = False) -> bool:
-        """True once it is settled how the waiting records are to be read, be it not at all."""
-        path = reading.source.path
-        found: str | None = reading.format
-        if found == "auto":
-            found = self._detect([record.data for record in reading.waiting], path)
-        if found is not None:
-            reading.adapter = self._open_adapter(found, path)
-            return True
-        size = sum(len(record.data) for record in reading.waiting)
-        if last or len(reading.waiting) >= _DETECT_LINES or size >= _DETECT_BYTES:
-            reading.unreadable = True
+    async def _pass_over(self, reading: Reading) -> None:
+        """Leave lines of no known format behind; what follows them may still tell."""
+        self._complain(reading)
+        records, reading.waiting = reading.waiting, []
+        await self._judge_and_commit(reading, records, ())
+
+    def _complain(self, reading: Reading) -> None:
+        if not reading.complained and any(record.data.strip() for record in reading.waiting):
+            reading.complained = True
             self._metrics.source_events_total.labels("unknown_format").inc()
-            if any(record.data.strip() for record in reading.waiting):
-                _log.warning("format_unknown", path=path, hint="name it with --format, or leave the file out")
-        return reading.unreadable
+            _log.warning(
+                "format_unknown", path=reading.source.path, hint="name it with --format, or leave the file out"
+            )
 
     async def _judge_and_commit(self, reading: Reading, records: Sequence[Record], steps: Iterable[Step]) -> None:
         steps = list(steps)
-        if self._limit is not None:
-            steps = steps[: self._limit]
-            self._limit -= len(steps)
         if not steps and not records:
             return
         started = time.perf_counter()
-        known = await self._store.known(steps) if steps else {}
-        async with self._held(steps) as live:
-            stored: list[StoredStep] = []
-            verdicts: list[Verdict] = []
-            begun: set[tuple[str, str]] = set()
-            done: set[str] = set()
-            for step in steps:
-                held = live[step.key]
-                if step.index == 1 and held.history.total and _begins_anew(step):
-                    # The same name, a new run: nothing of the old one holds.
-                    held.history = History(step.key, run=held.history.run + 1)
-                    held.memory = Memory()
-                step_id = step.step_id
-                if step_id in done or known.get(step_id) == held.history.run:
-                    self._metrics.source_events_total.labels("duplicate").inc()
-                    continue
-                done.add(step_id)
-                if step_id not in known and step.origin.offset >= reading.judge_from:
-                    verdicts.append(await self._judge(held, step))
-                elif step_id in known:
-                    self._metrics.source_events_total.labels("copied").inc()
-                held.history.append(step)
-                begun.add(step.key)
-                stored.append(StoredStep(step=step, run=held.history.run, ordinal=held.history.total))
-            end = records[-1].end if records else reading.end
-            commit = Commit(
-                file=FileState(
-                    path=reading.source.path,
-                    format=reading.adapter.format if reading.adapter else "",
-                    position=reading.source.position(end),
-                    state=reading.adapter.dump() if reading.adapter else b"",
-                ),
-                trajectories=tuple(
-                    TrajectoryState(
-                        format=key[0],
-                        trajectory=key[1],
-                        run=live[key].history.run,
-                        total=live[key].history.total,
-                        memory=msgspec.msgpack.encode(live[key].memory),
+        end = records[-1].end if records else reading.end
+        claims: set[str] = set()
+        try:
+            async with self._held(steps) as live:
+                whole, stored, verdicts = await self._judge_all(reading, steps, live, claims)
+                touched = {_strand(kept.step) for kept in stored}
+                await self._commit(
+                    Commit(
+                        # Steps beyond the limit were left out: the position must not pass over them.
+                        file=self._file(reading, end) if whole else None,
+                        trajectories=tuple(self._trajectory(live[strand]) for strand in sorted(touched)),
+                        steps=tuple(stored),
+                        verdicts=tuple(verdicts),
+                        render=render,
+                        quarantine=tuple(
+                            Quarantined(
+                                path=record.origin.path,
+                                offset=record.origin.offset,
+                                length=record.end - record.origin.offset,
+                                reason=record.problem,
+                            )
+                            for record in records
+                            if record.problem
+                        ),
                     )
-                    for key in begun
-                ),
-                steps=tuple(stored),
-                verdicts=tuple(verdicts),
-                render=render,
-                quarantine=tuple(
-                    Quarantined(
-                        path=record.origin.path,
-                        offset=record.origin.offset,
-                        length=record.end - record.origin.offset,
-                        reason=record.problem,
-                    )
-                    for record in records
-                    if record.problem
-                ),
-            )
-            await self._commit(commit)
+                )
+        finally:
+            self._claimed -= claims
         reading.end = end
-        self._count(reading, records, steps, time.perf_counter() - started)
+        self._count(reading, records, [kept.step for kept in stored], time.perf_counter() - started)
+
+    async def _judge_all(
+        self, reading: Reading, steps: Sequence[Step], live: dict[_Strand, _Live], claims: set[str]
+    ) -> tuple[bool, list[StoredStep], list[Verdict]]:
+        """Whether all steps were taken, those to keep, and the verdicts on those that nobody judged before."""
+        known = await self._store.known(steps) if steps else {}
+        stored: list[StoredStep] = []
+        verdicts: list[Verdict] = []
+        done: set[tuple[str, int]] = set()
+        for step in steps:
+            held = live[_strand(step)]
+            step_id, copy_id = step.step_id, step.copy_id
+            run = held.history.run
+            if _numbered(step) and step.index == 1 and held.history.total:
+                run = self._newest[step.key] + 1  # the same name, a new run: nothing of the old one holds
+            if (step_id, run) in done or known.get(step_id) == run:
+                self._metrics.source_events_total.labels("duplicate").inc()
+                continue
+            ids = {step_id} if copy_id is None else {step_id, copy_id}
+            if step_id in known or ids & self._claimed:
+                self._metrics.source_events_total.labels("copied").inc()
+                judge = False
+            else:
+                judge = step.origin.offset >= reading.judge_from
+            if judge and self._limit is not None:
+                if not self._limit:
+                    return False, stored, verdicts
+                self._limit -= 1
+            if run != held.history.run:
+                held.history = History(step.key, run=run)
+                held.memory = Memory()
+                self._newest[step.key] = run
+            done.add((step_id, run))
+            if judge:
+                self._claimed |= ids
+                claims |= ids
+                verdicts.append(await self._judge(held, step))
+            held.history.append(step)
+            stored.append(StoredStep(step=step, run=run, ordinal=held.history.total))
+        return True, stored, verdicts
+
+    def _file(self, reading: Reading, end: int) -> FileState:
+        return FileState(
+            path=reading.source.path,
+            format=reading.adapter.format if reading.adapter else "",
+            position=reading.source.position(end),
+            state=reading.adapter.dump() if reading.adapter else b"",
+        )
+
+    def _trajectory(self, live: _Live) -> TrajectoryState:
+        history = live.history
+        return TrajectoryState(
+            format=history.key[0],
+            trajectory=history.key[1],
+            run=self._newest[history.key],
+            total=history.total,
+            memory=msgspec.msgpack.encode(_Kept(history.run, live.memory)),
+        )
 
     async def _judge(self, live: _Live, step: Step) -> Verdict:
-        started = time.perf_counter()
-        scores = []
+        started = predicted = time.perf_counter()
+        scores: list[Score] = []
         if step.observation_kind is ObservationKind.ENV:
             try:
                 prediction = await self._predictor.predict(live.history, step)
+                predicted = time.perf_counter()
+                scores = [scorer(live.history, step, prediction) for scorer in self._scorers]
             except Exception as error:  # noqa: BLE001 - a stage's failure costs one step, never the stream
-                _log.error("predictor_failed", predictor=self._predictor.name, error=repr(error))
+                _log.error(
+                    "step_failed",
+                    predictor=self._predictor.name,
+                    trajectory=step.trajectory,
+                    step=step.index,
+                    exc_info=error,
+                )
                 prediction = Prediction(
                     predictor=self._predictor.name, abstain=Abstain.PREDICTOR_ERROR, detail=repr(error)
                 )
-            predicted = time.perf_counter()
-            scores = [scorer(live.history, step, prediction) for scorer in self._scorers]
         else:
-            predicted = started
             prediction = Prediction(
                 predictor=self._predictor.name, abstain=Abstain.NOT_ENV, detail=step.observation_kind.value
             )
@@ -367,53 +424,77 @@ class Pipeline:
             self._metrics.time_to_verdict_seconds.observe(seconds / len(steps))
 
     @asynccontextmanager
-    async def _held(self, steps: Sequence[Step]) -> AsyncIterator[dict[tuple[str, str], _Live]]:
-        """The trajectories of the steps, locked in one order, so that two chunks cannot wait for each other."""
-        held: dict[tuple[str, str], _Live] = {}
+    async def _held(self, steps: Sequence[Step]) -> AsyncIterator[dict[_Strand, _Live]]:
+        """The strands of the steps, locked in one order, so that two chunks cannot wait for each other."""
+        firsts: dict[_Strand, Step] = {}
+        for step in steps:
+            firsts.setdefault(_strand(step), step)
         async with AsyncExitStack() as stack:
-            for key in sorted({step.key for step in steps}):
-                held[key] = await self._hold(key, stack)
-            yield held
+            yield {strand: await self._hold(strand, firsts[strand], stack) for strand in sorted(firsts)}
         self._forget()
 
-    async def _hold(self, key: tuple[str, str], stack: AsyncExitStack) -> _Live:
+    async def _hold(self, strand: _Strand, first: Step, stack: AsyncExitStack) -> _Live:
         while True:
-            live = self._live.get(key)
-            if live is None:
-                revived = await self._revive(key)
-                live = self._live.setdefault(key, revived)
-            self._live.move_to_end(key)
+            live = self._live.setdefault(strand, _Live())
+            self._live.move_to_end(strand)
             await live.lock.acquire()
-            if self._live.get(key) is live:
+            if self._live.get(strand) is live:
                 stack.callback(live.lock.release)
+                if not live.revived:
+                    await self._revive(live, first)
                 return live
             live.lock.release()  # it was forgotten while we waited
 
     def _forget(self) -> None:
-        """Keep the trajectories used last; the others come back from the store."""
-        for key in list(self._live):
+        """Keep the strands used last; the others come back from the store."""
+        for strand in list(self._live):
             if len(self._live) <= _LIVE:
                 break
-            if not self._live[key].lock.locked():
-                del self._live[key]
+            if not self._live[strand].lock.locked():
+                del self._live[strand]
+                if not any(other[:2] == strand[:2] for other in self._live):
+                    self._newest.pop(strand[:2], None)
         self._metrics.trajectories_live.set(len(self._live))
 
-    async def _revive(self, key: tuple[str, str]) -> _Live:
-        """A trajectory from the store, or a new one."""
-        state = await self._store.trajectory(key)
-        if state is None:
-            return _Live(History(key), Memory())
-        history = History(key, run=state.run)
-        total, steps = await self._store.history(key, state.run)
-        history.dropped = total - len(steps)
-        for step in steps:
-            history.append(step)
-        return _Live(history, msgspec.msgpack.decode(state.memory, type=Memory))
+    async def _revive(self, live: _Live, step: Step) -> None:
+        """Make a strand what it was when its last step was committed, if there was one."""
+        state = await self._store.trajectory(step.key)
+        newest = max(self._newest.get(step.key, -1), -1 if state is None else state.run)
+        run = await self._run(step, newest) if _numbered(step) else max(newest, 0)
+        # Another strand may have begun a run while the store was asked.
+        run = max(self._newest.get(step.key, -1), newest) + 1 if run is None else run
+        self._newest[step.key] = max(self._newest.get(step.key, -1), newest, run)
+        live.history = History(step.key, run=run)
+        if run <= newest:
+            total, steps = await self._store.history(step.key, run)
+            live.history.dropped = total - len(steps)
+            for old in steps:
+                live.history.append(old)
+        if state is not None:
+            kept = msgspec.msgpack.decode(state.memory, type=_Kept)
+            live.memory = kept.memory if kept.run == run else Memory()
+        live.revived = True
+
+    async def _run(self, step: Step, newest: int) -> int | None:
+        """The run that a step of a numbered trajectory goes on with: its own file's, else one that a file left off."""
+        left_off = None
+        for run in range(newest, max(-1, newest - _RUNS), -1):
+            _, last = await self._store.history(step.key, run, 0)
+            if last and last[-1].origin.path == step.origin.path:
+                return run
+            if last and last[-1].index + 1 == step.index and left_off is None:
+                left_off = run
+        return left_off
 
 
-def _begins_anew(step: Step) -> bool:
-    """Step 1 again means a new run under the old name, for formats whose steps carry their own number."""
+def _numbered(step: Step) -> bool:
+    """Do steps of this format carry their own number, under a name that any file may use again?"""
     return step.format == "native"
+
+
+def _strand(step: Step) -> _Strand:
+    """What a step continues. Two files that use one name, such as `1`, must not become one history."""
+    return (*step.key, step.origin.path if _numbered(step) else "")
 
 
 def _is_json(data: bytes) -> bool:
