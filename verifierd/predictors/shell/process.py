@@ -1,9 +1,11 @@
 """The parent's end of the worker: start it, ask it, kill it."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -15,6 +17,7 @@ from verifierd.predictors.shell.sight import HEADER, Answer, Question
 
 __all__ = ("WorkerDied", "WorkerHung", "WorkerProcess")
 
+_WORKER = "verifierd.predictors.shell.worker"
 # Spawning includes an interpreter's start on a busy machine.
 _START_SECONDS = 30.0
 _STILLBORN = 3
@@ -34,14 +37,16 @@ class WorkerProcess:
 
     Args:
         document: The envelope's document, which the child needs.
+        command: How to start the child.
     """
 
-    def __init__(self, document: str) -> None:
+    def __init__(self, document: str, command: Sequence[str] = (sys.executable, "-m", _WORKER)) -> None:
         self.epoch = 0
         # Children in a row that never answered; such a worker is broken, not its question.
         self._stillborn = 0
         self._answered = False
         self._document = document.encode()
+        self._command = tuple(command)
         self._process: Process | None = None
         self._answers: BufferedByteReceiveStream | None = None
 
@@ -56,6 +61,9 @@ class WorkerProcess:
         if self._stillborn >= _STILLBORN:
             raise OSError("the shell's worker does not start")
         try:
+            if self._process is not None and self._process.returncode is not None:
+                # It ended while nobody asked, which is nobody's fault.
+                await self.aclose()
             if self._process is None:
                 with anyio.fail_after(_START_SECONDS):
                     await self._start()
@@ -86,18 +94,16 @@ class WorkerProcess:
         self._stillborn += not self._answered
         self._answered = False
         with anyio.CancelScope(shield=True):
-            try:
+            # It may be gone already; macOS refuses for a group of zombies.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                # It is gone already; macOS answers so for a group of zombies.
-                pass
             await process.aclose()
 
     async def _start(self) -> None:
         # The package is found where this one was, and nothing else of the environment is passed on.
         home = str(Path(__file__).parents[3])
         self._process = await anyio.open_process(
-            [sys.executable, "-m", "verifierd.predictors.shell.worker"],
+            self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -119,6 +119,10 @@ class World:
         """Whether a path is a directory."""
         return self._type(path) == "directory"
 
+    def is_dangling(self, path: str) -> bool:
+        """Whether a path is a link that leads nowhere."""
+        return self._type(path) == "symlink"
+
     def read(self, path: str) -> str | None:
         """A file's text, or None if it is no file or no text."""
         try:

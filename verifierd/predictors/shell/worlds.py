@@ -53,7 +53,7 @@ _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/opt", "/proc", "/run", "/s
 _STATUS = re.compile(r"\$\{?\?")
 _PLACES = 64
 _ANY = "\1"
-_FORMS = (f"aa_{_ANY}.py", f"zz_{_ANY}.txt", f"zz_{_ANY}")
+_FORMS = (f"0a_{_ANY}.py", f"zz_{_ANY}")
 # What the envelope says where the order of sorted lines is the locale's.
 _LOCALE = "order depends on the locale"
 _DEPENDS = "depends on what nobody showed"
@@ -299,9 +299,9 @@ class Session:
             case Absent(path):
                 self._settle(path)
                 for world in self._worlds:
-                    world.remove(path)
-                    if path == self._cwd:
-                        world.enter(path)
+                    # What leads nowhere is "no such file", too.
+                    if not world.is_dangling(path) and path != self._cwd:
+                        world.remove(path)
             case Value(name, text):
                 if name not in _SPECIAL:
                     self._variables.add(name)
@@ -664,7 +664,7 @@ class Session:
         patterns = [_matching(glob) for glob in _GLOB.findall(text) if glob not in {"[", "[["}][:8]
         endings = [f"{_ANY}.{ending}" for ending in dict.fromkeys(_ENDING.findall(text))][:8]
         deep = any(part.name in _WALKERS for part in analysis.commands)
-        for world in self._worlds[1:]:
+        for world in self._worlds[1:4]:
             folders = {path for path in reach if world.is_folder(path)}
             if self._cwd is not None:
                 folders.add(self._cwd)
