@@ -1,0 +1,1 @@
+"""The tests; `helpers.py` holds what several of them build."""

@@ -1,0 +1,256 @@
+"""Builders that several tests share: lines of the native format, a pipeline of real parts, the real command."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from verifierd.adapters import detect, open_adapter
+from verifierd.metrics import Metrics
+from verifierd.pipeline import Pipeline, Reading
+from verifierd.policy import load
+from verifierd.predictors.scripted import ScriptedPredictor
+from verifierd.predictors.shell import ShellPredictor
+from verifierd.sanitize import Sanitizer
+from verifierd.scoring import open_scorers
+from verifierd.sources import open_source
+from verifierd.stages import Adapter, Predictor, Sink
+from verifierd.store import Store
+from verifierd.types import Abstain, History, Prediction, Step, Verdict
+
+__all__ = (
+    "Bench",
+    "Keep",
+    "bench",
+    "claude",
+    "codex",
+    "counter",
+    "decided",
+    "echo",
+    "guess",
+    "jsonl",
+    "native",
+    "read_verdicts",
+    "reading",
+    "verifierd",
+    "wrong_once",
+)
+
+
+def native(trajectory: str, step: int, action: str, observation: str, **more: Any) -> dict[str, Any]:
+    """A line of the native format."""
+    return {"trajectory": trajectory, "step": step, "action": action, "observation": observation, **more}
+
+
+def echo(trajectory: str, count: int, *, first: int = 1) -> list[dict[str, Any]]:
+    """Steps that the shell predicts in full: `echo word-N`."""
+    return [
+        native(trajectory, n, f"echo word-{n}", f"word-{n}\n", exit_code=0, cwd="/home/user")
+        for n in range(first, first + count)
+    ]
+
+
+def counter(trajectory: str, count: int) -> list[dict[str, Any]]:
+    """Steps whose observations depend on all before: a file grows by a line, and its lines are counted."""
+    lines: list[dict[str, Any]] = []
+    for n in range(1, count + 1):
+        if n % 2:
+            arrow = ">>" if n > 1 else ">"
+            lines.append(native(trajectory, n, f"echo line-{n} {arrow} notes.txt", "", exit_code=0, cwd="/home/user"))
+        else:
+            lines.append(
+                native(trajectory, n, "wc -l notes.txt", f"{n // 2} notes.txt\n", exit_code=0, cwd="/home/user")
+            )
+    return lines
+
+
+def wrong_once(lines: Sequence[dict[str, Any]], step: int, observation: str) -> list[dict[str, Any]]:
+    """The same lines, but for one observation."""
+    return [{**line, "observation": observation} if line["step"] == step else line for line in lines]
+
+
+def jsonl(*values: object) -> bytes:
+    """Complete lines."""
+    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
+
+
+def claude(session: str, calls: Sequence[tuple[str, str, str]]) -> list[dict[str, Any]]:
+    """A Claude Code transcript of (call id, command, output)."""
+    lines: list[dict[str, Any]] = []
+    common = {"sessionId": session, "cwd": "/home/user", "version": "2.1.30", "isSidechain": False}
+    for number, (call_id, command, output) in enumerate(calls, 1):
+        use = {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"command": command}}
+        result = {"type": "tool_result", "tool_use_id": call_id, "content": output, "is_error": False}
+        lines.append(
+            {
+                **common,
+                "type": "assistant",
+                "uuid": f"{session}-a{number}",
+                "parentUuid": None,
+                "timestamp": f"2026-01-12T09:00:{number:02}.000Z",
+                "message": {"role": "assistant", "id": f"msg_{number}", "content": [use], "stop_reason": "tool_use"},
+            }
+        )
+        lines.append(
+            {
+                **common,
+                "type": "user",
+                "uuid": f"{session}-u{number}",
+                "parentUuid": f"{session}-a{number}",
+                "timestamp": f"2026-01-12T09:01:{number:02}.000Z",
+                "message": {"role": "user", "content": [result]},
+            }
+        )
+    return lines
+
+
+def codex(session: str, calls: Sequence[tuple[str, str, str]]) -> list[dict[str, Any]]:
+    """A Codex rollout of (call id, command, output)."""
+    when = "2026-01-12T09:00:00.000Z"
+    lines: list[dict[str, Any]] = [
+        {"timestamp": when, "type": "session_meta", "payload": {"id": session, "cwd": "/home/user", "cli_version": "1"}}
+    ]
+    for call_id, command, output in calls:
+        arguments = json.dumps({"cmd": command})
+        call = {"type": "function_call", "name": "exec_command", "arguments": arguments, "call_id": call_id}
+        text = f"Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n{output}"
+        result = {"type": "function_call_output", "call_id": call_id, "output": text}
+        lines.append({"timestamp": when, "type": "response_item", "payload": call})
+        lines.append({"timestamp": when, "type": "response_item", "payload": result})
+    return lines
+
+
+class Keep:
+    """A sink that keeps."""
+
+    def __init__(self) -> None:
+        self.verdicts: list[Verdict] = []
+
+    async def emit(self, verdicts: Sequence[Verdict]) -> None:
+        self.verdicts.extend(verdicts)
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+class Bench:
+    """A pipeline of real parts, and what a test wants to see of it."""
+
+    def __init__(self, pipeline: Pipeline, store: Store, kept: Keep, metrics: Metrics) -> None:
+        self.pipeline = pipeline
+        self.store = store
+        self.kept = kept
+        self.metrics = metrics
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        return self.kept.verdicts
+
+    @property
+    def order(self) -> list[tuple[str, int]]:
+        """Trajectory and step of the verdicts, in the order in which they were committed."""
+        return [(verdict.trajectory, verdict.step) for verdict in self.verdicts]
+
+    def count(self, name: str, **labels: str) -> float:
+        """A metric's value."""
+        return self.metrics.registry.get_sample_value(f"verifierd_{name}", labels) or 0.0
+
+    async def drain(self, path: Path, *, format: str = "auto", judge_from: int = 0, finish: bool = False) -> Reading:
+        """Read a file from its start to its end, once."""
+        opened = reading(path, format=format, judge_from=judge_from)
+        await self.follow(opened)
+        if finish:
+            await self.pipeline.finish(opened)
+            await opened.source.aclose()
+        return opened
+
+    async def follow(self, opened: Reading) -> None:
+        """Read what is there."""
+        while await self.pipeline.pump(opened):
+            pass
+
+
+def reading(path: Path, *, format: str = "auto", judge_from: int = 0) -> Reading:
+    """A reading of a file from its start."""
+    return Reading(open_source(path), format=format, judge_from=judge_from)
+
+
+@asynccontextmanager
+async def bench(
+    *,
+    state: Path | None = None,
+    script: Callable[[History, Step], Prediction] | None = None,
+    shell: bool = False,
+    sinks: Sequence[Sink] = (),
+    limit: int | None = None,
+) -> AsyncIterator[Bench]:
+    """A pipeline over a real store, with the real shell or a scripted predictor."""
+    kept, metrics = Keep(), Metrics()
+    predictor: Predictor = ShellPredictor() if shell else ScriptedPredictor(script)
+    policy = load("default")
+    salt = Sanitizer(b"test")
+
+    def adapter(name: str, path: str) -> Adapter:
+        return open_adapter(name, path=path)
+
+    async with Store(state) as store:
+        try:
+            yield Bench(
+                Pipeline(
+                    store=store,
+                    predictor=predictor,
+                    scorers=open_scorers(policy),
+                    policy=policy,
+                    sinks=(*sinks, kept),
+                    metrics=metrics,
+                    open_adapter=adapter,
+                    detect=detect,
+                    sanitise=lambda verdict: salt.verdict(verdict, "full"),
+                    limit=limit,
+                ),
+                store,
+                kept,
+                metrics,
+            )
+        finally:
+            await predictor.aclose()
+
+
+def decided(verdicts: Sequence[Verdict]) -> list[tuple[str, int, str, str]]:
+    """What verdicts say, without when and how fast."""
+    return sorted((v.trajectory, v.step, v.verdict.value, v.reason) for v in verdicts)
+
+
+def read_verdicts(path: Path) -> list[dict[str, Any]]:
+    """The lines of a verdict JSONL."""
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def verifierd(
+    *arguments: str | Path, stdin: bytes = b"", env: Mapping[str, str] | None = None, timeout: float = 60
+) -> "subprocess.CompletedProcess[str]":
+    """Run the real command in a home of its own, and make sure that it leaves no traceback."""
+    done = subprocess.run(
+        [sys.executable, "-m", "verifierd", *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        env={**os.environ, **(env or {})},
+        timeout=timeout,
+        check=False,
+    )
+    result = subprocess.CompletedProcess(
+        done.args, done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+    )
+    assert "Traceback" not in result.stderr + result.stdout, result.stderr
+    return result
+
+
+def guess(text: str | None, *, certain: bool = True, exit_code: int | None = None) -> Prediction:
+    """A scripted prediction; None abstains."""
+    if text is None:
+        return Prediction(predictor="scripted", abstain=Abstain.UNPREDICTABLE)
+    return Prediction(predictor="scripted", text=text, certain=certain, exit_code=exit_code)

@@ -1,0 +1,511 @@
+"""The one-way flow, on a real store, real sources and real adapters."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from tests.helpers import (
+    bench,
+    claude,
+    counter,
+    decided,
+    echo,
+    guess,
+    jsonl,
+    native,
+    reading,
+    wrong_once,
+)
+from verifierd.adapters import open_adapter
+from verifierd.errors import StateError
+from verifierd.pipeline import Reading
+from verifierd.sources import open_source
+from verifierd.stages import Adapter
+from verifierd.store import Commit, Store
+from verifierd.types import History, Prediction, Step, Verdict
+
+pytestmark = pytest.mark.anyio
+
+UNIQUE = "toolu_01abcdefghijklmnop{:02}"
+
+
+async def test_steps_come_in_the_order_of_the_log(tmp_path: Path) -> None:
+    """Interleaved trajectories are each judged in order, from histories of their own."""
+    path = tmp_path / "a.jsonl"
+    left, right = counter("left", 6), counter("right", 6)
+    path.write_bytes(jsonl(*(line for pair in zip(left, right, strict=True) for line in pair)))
+    async with bench(shell=True) as it:
+        await it.drain(path)
+        assert it.order == [(name, n) for n in range(1, 7) for name in ("left", "right")]
+        assert {verdict.verdict.value for verdict in it.verdicts} == {"on_path"}
+        assert [verdict.seq for verdict in it.verdicts] == list(range(1, 13))
+
+
+async def test_a_wrong_observation_is_off_path_and_later_steps_are_not(tmp_path: Path) -> None:
+    """One changed count is the one contradiction; the file that grew on is counted right again."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*wrong_once(counter("t", 12), 6, "9 notes.txt\n")))
+    async with bench(shell=True) as it:
+        await it.drain(path)
+        off = [verdict.step for verdict in it.verdicts if verdict.verdict == "off_path"]
+        assert off[0] == 6
+        assert len(off) <= 2
+
+
+@pytest.mark.parametrize("shell", [True, False])
+async def test_parallel_files_with_one_name_keep_their_own_histories(tmp_path: Path, *, shell: bool) -> None:
+    """Two files that both call their trajectory `1`, read side by side, do not meet in one history."""
+    for name in ("a", "b"):
+        lines = counter("1", 20)
+        lines[0]["action"] = f"echo {name} > notes.txt"
+        (tmp_path / f"{name}.jsonl").write_bytes(jsonl(*lines))
+    pure: list[bool] = []
+
+    def script(history: History, step: Step) -> Prediction:
+        places = [(before.origin.path, before.index) for before in history]
+        pure.append(places == [(step.origin.path, index) for index in range(1, step.index)])
+        return guess(None)
+
+    async with bench(shell=shell, script=script) as it:
+        a, b = reading(tmp_path / "a.jsonl"), reading(tmp_path / "b.jsonl")
+        for opened in (a, b):
+            opened.lines = 1
+        more = True
+        while more:
+            counts: list[int] = []
+
+            async def one(opened: Reading, counts: list[int] = counts) -> None:
+                opened.lines = 1
+                counts.append(await it.pipeline.pump(opened))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(one, a)
+                tasks.start_soon(one, b)
+            more = any(counts)
+        # Steps that are alike to the byte are one step; it is judged once.
+        assert len(it.verdicts) == 21
+        assert {verdict.verdict.value for verdict in it.verdicts} == ({"on_path"} if shell else {"abstain"})
+        assert pure == ([] if shell else [True] * 21)
+
+
+async def test_a_file_that_goes_on_with_another_keeps_its_history(tmp_path: Path) -> None:
+    """A trajectory that is continued in a second file is judged from what the first one holds."""
+    lines = counter("t", 10)
+    (tmp_path / "1.jsonl").write_bytes(jsonl(*lines[:5]))
+    (tmp_path / "2.jsonl").write_bytes(jsonl(*lines[5:]))
+    async with bench(shell=True) as it:
+        await it.drain(tmp_path / "1.jsonl")
+        await it.drain(tmp_path / "2.jsonl")
+        assert {verdict.verdict.value for verdict in it.verdicts} == {"on_path"}
+        assert it.order == [("t", n) for n in range(1, 11)]
+
+
+async def test_a_step_that_comes_twice_is_judged_once(tmp_path: Path) -> None:
+    """The same line again is counted as a duplicate and adds nothing to the history."""
+    path = tmp_path / "a.jsonl"
+    lines = counter("t", 4)
+    path.write_bytes(jsonl(*lines[:3], lines[2], lines[2], lines[3]))
+    async with bench(shell=True) as it:
+        await it.drain(path)
+        assert it.order == [("t", n) for n in range(1, 5)]
+        assert it.count("source_events_total", event="duplicate") == 2
+        assert {verdict.verdict.value for verdict in it.verdicts} == {"on_path"}
+
+
+async def test_a_copied_call_is_history_and_gets_no_second_verdict(tmp_path: Path) -> None:
+    """A resumed session repeats the calls of the one before: they are known, and what follows is judged from them."""
+    calls = [(UNIQUE.format(n), f"echo {n} >> log", "") for n in range(1, 4)]
+    (tmp_path / "1.jsonl").write_bytes(jsonl(*claude("one", calls)))
+    more = [*calls, (UNIQUE.format(4), "true", "")]
+    (tmp_path / "2.jsonl").write_bytes(jsonl(*claude("two", more)))
+    lengths: dict[tuple[str, int], int] = {}
+
+    def script(history: History, step: Step) -> Prediction:
+        lengths[step.trajectory, step.index] = history.total
+        return guess(None)
+
+    async with bench(script=script) as it:
+        await it.drain(tmp_path / "1.jsonl")
+        await it.drain(tmp_path / "2.jsonl")
+        assert it.order == [("one", 1), ("one", 2), ("one", 3), ("two", 4)]
+        assert lengths["two", 4] == 3
+        assert it.count("source_events_total", event="copied") == 3
+
+
+async def test_copies_that_are_read_at_the_same_time_get_one_verdict(tmp_path: Path) -> None:
+    """Of a call in two files that two tasks judge at once, one has the verdict."""
+    calls = [(UNIQUE.format(n), f"echo {n}", f"{n}\n") for n in range(1, 30)]
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl").write_bytes(jsonl(*claude(name, calls)))
+    async with bench(shell=True) as it:
+        async with anyio.create_task_group() as tasks:
+            for name in ("one", "two"):
+                tasks.start_soon(it.drain, tmp_path / f"{name}.jsonl")
+        assert len(it.verdicts) == len(calls)
+        assert len({verdict.step for verdict in it.verdicts}) == len(calls)
+
+
+async def test_a_native_trajectory_that_starts_over_is_a_new_run(tmp_path: Path) -> None:
+    """Step 1 again begins with nothing: files of the run before are gone, even if the first steps are alike."""
+    path = tmp_path / "a.jsonl"
+    first = [native("t", 1, "cd /srv", "", exit_code=0), native("t", 2, "echo old > f", "", exit_code=0)]
+    second = [native("t", 1, "cd /srv", "", exit_code=0), native("t", 2, "echo new > f", "", exit_code=0)]
+    path.write_bytes(jsonl(*first, *second, native("t", 3, "cat f", "new\n", exit_code=0)))
+    lengths: list[tuple[int, int, int]] = []
+
+    def script(history: History, step: Step) -> Prediction:
+        lengths.append((history.run, step.index, history.total))
+        return guess(None)
+
+    async with bench(script=script) as it:
+        await it.drain(path)
+        # The second `cd /srv` is the same step: history of the new run, without a verdict of its own.
+        assert lengths == [(0, 1, 0), (0, 2, 1), (1, 2, 1), (1, 3, 2)]
+        assert it.count("source_events_total", event="copied") == 1
+        state = await it.store.trajectory(("native", "t"))
+        assert state is not None
+        assert (state.run, state.total) == (1, 3)
+
+
+async def test_the_format_is_found_late_and_no_line_is_lost(tmp_path: Path) -> None:
+    """Sixty lines that say nothing do not hide the steps behind them."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"note":1}\n' * 60 + jsonl(*echo("t", 3)))
+    async with bench(shell=True) as it:
+        await it.drain(path)
+        assert it.order == [("t", 1), ("t", 2), ("t", 3)]
+        assert it.count("source_events_total", event="unknown_format") == 0
+
+
+async def test_a_known_format_behind_many_unknown_lines_is_still_read(tmp_path: Path) -> None:
+    """Lines that nobody understands are passed over and counted; the steps that follow are judged."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"what is this\n" * 1000 + jsonl(*echo("t", 3)))
+    async with bench(shell=True) as it:
+        opened = await it.drain(path)
+        assert it.order == [("t", 1), ("t", 2), ("t", 3)]
+        assert it.count("source_events_total", event="unknown_format") == 1
+        assert opened.end == path.stat().st_size
+
+
+async def test_a_first_line_that_does_not_tell_waits_for_more(tmp_path: Path) -> None:
+    """A file that was idle behind an unknown first line is understood once its next line comes."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"note":1}\n')
+    async with bench(shell=True) as it:
+        opened = await it.drain(path)
+        await it.pipeline.settle(opened)
+        await it.pipeline.settle(opened)
+        assert it.count("source_events_total", event="unknown_format") == 1
+        with path.open("ab") as file:
+            file.write(jsonl(*echo("t", 2)))
+        await it.follow(opened)
+        assert it.order == [("t", 1), ("t", 2)]
+
+
+async def test_an_unknown_format_is_read_to_its_end_and_judged_not_at_all(tmp_path: Path) -> None:
+    """What nobody understands is passed over once, and its position is kept."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"plain prose\n" * 100)
+    async with bench() as it:
+        await it.drain(path, finish=True)
+        assert it.verdicts == []
+        state = await it.store.file(str(path))
+        assert state is not None
+        assert (state.format, state.position.offset) == ("", path.stat().st_size)
+
+
+async def test_a_format_that_is_named_is_not_guessed(tmp_path: Path) -> None:
+    """With a format's name every line is read as that."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*echo("t", 2)))
+    async with bench() as it:
+        opened = await it.drain(path, format="codex")
+        assert opened.adapter is not None
+        assert opened.adapter.format == "codex"
+        assert it.verdicts == []
+
+
+async def test_a_file_rewritten_in_place_is_read_anew(tmp_path: Path) -> None:
+    """After a rewrite known steps get no second verdict, changed ones are judged from the new history alone."""
+    path = tmp_path / "a.jsonl"
+    before = counter("t", 8)
+    path.write_bytes(jsonl(*before))
+    async with bench(shell=True) as it:
+        opened = await it.drain(path)
+        assert len(it.verdicts) == 8
+        after = [*before[:4], native("t", 5, "echo other > notes.txt", "", exit_code=0)]
+        after += [native("t", 6, "cat notes.txt", "other\n", exit_code=0)]
+        path.write_bytes(jsonl(*after))
+        os.utime(path, ns=(0, 0))  # whatever the clock's grain, it looks changed
+        await it.follow(opened)
+        assert opened.generation == 1
+        assert it.order[8:] == [("t", 5), ("t", 6)]
+        assert [verdict.verdict.value for verdict in it.verdicts[8:]] == ["on_path", "on_path"]
+        assert it.count("source_events_total", event="restarted") == 1
+
+
+async def test_a_rewritten_transcript_gives_no_verdict_twice(tmp_path: Path) -> None:
+    """A Claude Code transcript that is written anew with one more call adds one verdict."""
+    path = tmp_path / "a.jsonl"
+    calls = [(UNIQUE.format(n), f"echo {n}", f"{n}\n") for n in range(1, 5)]
+    path.write_bytes(jsonl({"type": "summary", "leafUuid": "x", "summary": "old"}, *claude("s", calls)))
+    async with bench() as it:
+        opened = await it.drain(path)
+        calls.append((UNIQUE.format(5), "echo 5", "5\n"))
+        path.write_bytes(jsonl({"type": "summary", "leafUuid": "x", "summary": "new"}, *claude("s", calls)))
+        os.utime(path, ns=(0, 0))
+        await it.follow(opened)
+        assert it.order == [("s", n) for n in range(1, 6)]
+
+
+async def test_chunks_grow_while_they_are_quick(tmp_path: Path) -> None:
+    """The first chunk is one line, so that a live step waits for nobody; a backlog goes by in larger ones."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*echo("t", 600)))
+    async with bench() as it:
+        opened = reading(path)
+        sizes = []
+        while count := await it.pipeline.pump(opened):
+            sizes.append(count)
+        assert sizes[0] == 1
+        assert max(sizes) <= 256
+        assert sum(sizes) == 600
+        assert len(it.verdicts) == 600
+
+
+async def test_the_limit_ends_judging_and_passes_over_no_step(tmp_path: Path) -> None:
+    """After a limit of 3 the next run judges the rest, each step once."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*counter("t", 10)))
+    async with bench(state=tmp_path / "state", shell=True, limit=3) as it:
+        opened = reading(path)
+        opened.lines = 10
+        while not it.pipeline.exhausted:
+            await it.pipeline.pump(opened)
+        assert it.order == [("t", 1), ("t", 2), ("t", 3)]
+    async with bench(state=tmp_path / "state", shell=True) as it:
+        assert await it.store.file(str(path)) is None
+        await it.drain(path)
+        assert it.order == [("t", n) for n in range(4, 11)]
+        assert {verdict.verdict.value for verdict in it.verdicts} == {"on_path"}
+
+
+async def test_a_predictor_that_raises_costs_one_step(tmp_path: Path) -> None:
+    """An exception of a predictor is one abstention with the reason `predictor_error`; the stream goes on."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*echo("t", 3)))
+
+    def script(_history: History, step: Step) -> Prediction:
+        if step.index == 2:
+            raise ZeroDivisionError("nobody foresaw this")
+        return guess(step.observation)
+
+    async with bench(script=script) as it:
+        await it.drain(path)
+        assert [(verdict.verdict.value, verdict.reason) for verdict in it.verdicts] == [
+            ("on_path", "as_predicted"),
+            ("abstain", "predictor_error"),
+            ("on_path", "as_predicted"),
+        ]
+        assert it.count("simulator_errors_total", kind="predictor_error") == 1
+
+
+class _Broken:
+    """A sink whose outside world fails a few times."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.given: list[int] = []
+
+    async def emit(self, verdicts: Sequence[Verdict]) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise StateError("the disk is full", temporary=True)
+        self.given.extend(verdict.step for verdict in verdicts)
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+async def test_a_failing_sink_does_not_stop_the_others(tmp_path: Path) -> None:
+    """A sink that cannot pass on is counted; verdicts stay committed, and the other sinks have them."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*echo("t", 5)))
+    broken = _Broken(failures=2)
+    async with bench(sinks=[broken]) as it:
+        await it.drain(path)
+        assert [verdict.step for verdict in it.verdicts] == [1, 2, 3, 4, 5]
+        assert it.count("output_write_errors_total", reason="io") == 2
+        assert broken.given
+        assert broken.given[-1] == 5
+
+
+async def test_a_commit_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the disk is full reading stops; once there is room each step has one verdict."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*echo("t", 4)))
+    failures = 1
+    commit = Store.commit
+
+    async def full(store: Store, batch: Commit) -> list[Verdict]:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise StateError("the disk is full", temporary=True)
+        return await commit(store, batch)
+
+    monkeypatch.setattr(Store, "commit", full)
+    async with bench() as it:
+        await it.drain(path)
+        assert [verdict.step for verdict in it.verdicts] == [1, 2, 3, 4]
+        assert it.count("checkpoint_commits_total", result="error") == 1
+
+
+async def test_trajectories_come_back_from_the_store(tmp_path: Path) -> None:
+    """With more trajectories than are held in memory the verdicts are those of each alone."""
+    path = tmp_path / "a.jsonl"
+    names = [f"t{number:03}" for number in range(300)]
+    script: list[dict[str, Any]] = []
+    for n, line in enumerate(counter("", 4), 1):
+        script += [{**line, "trajectory": name, "step": n} for name in names]
+    path.write_bytes(jsonl(*script))
+    lengths: list[tuple[int, int]] = []
+
+    def count(history: History, step: Step) -> Prediction:
+        lengths.append((step.index, history.total))
+        return guess(step.observation)
+
+    async with bench(script=count) as it:
+        await it.drain(path)
+        assert len(it.verdicts) == 1200
+        assert all(total == index - 1 for index, total in lengths)
+        assert it.count("trajectories_live") == 256
+
+
+async def test_a_restart_gives_the_verdicts_of_an_undisturbed_run(tmp_path: Path) -> None:
+    """Stopped after each chunk and taken up from the store, a file gets the same verdicts and the same alarms."""
+    path = tmp_path / "a.jsonl"
+    lines = wrong_once(wrong_once(counter("t", 12), 4, "7 notes.txt\n"), 10, "77 notes.txt\n")
+    path.write_bytes(jsonl(*lines))
+    async with bench(shell=True) as it:
+        await it.drain(path)
+        undisturbed = decided(it.verdicts)
+        alarms = [verdict.alarm for verdict in it.verdicts]
+    found: list[Verdict] = []
+    for _ in range(40):
+        async with bench(state=tmp_path / "state", shell=True) as it:
+            known = await it.store.file(str(path))
+            opened = Reading(open_source(path, known.position if known else None), end=0)
+            if known is not None and known.format:
+                opened.adapter = reading_adapter(known.format, path, known.state)
+            more = await it.pipeline.pump(opened)
+            found += it.verdicts
+            await opened.source.aclose()
+            if not more:
+                break
+    assert decided(found) == undisturbed
+    assert [verdict.alarm for verdict in found] == alarms
+    assert [verdict.seq for verdict in found] == list(range(1, 13))
+
+
+def reading_adapter(format: str, path: Path, state: bytes) -> Adapter:
+    """The adapter of a file, as it was when its position was committed."""
+    adapter = open_adapter(format, path=str(path))
+    adapter.load(state)
+    return adapter
+
+
+async def test_steps_before_the_start_are_history_only(tmp_path: Path) -> None:
+    """With `judge_from` earlier steps get no verdict, but later ones are predicted from them."""
+    path = tmp_path / "a.jsonl"
+    lines = counter("t", 6)
+    path.write_bytes(jsonl(*lines[:4]))
+    start = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(jsonl(*lines[4:]))
+    async with bench(shell=True) as it:
+        await it.drain(path, judge_from=start)
+        assert it.order == [("t", 5), ("t", 6)]
+        assert it.verdicts[1].verdict == "on_path"
+
+
+async def test_a_rewritten_file_is_judged_from_its_start(tmp_path: Path) -> None:
+    """What was there at the start is history only; what replaces it is new."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*echo("old", 6)))
+    async with bench() as it:
+        opened = await it.drain(path, judge_from=path.stat().st_size)
+        assert it.verdicts == []
+        path.write_bytes(jsonl(*echo("new", 2)))
+        await it.follow(opened)
+        assert it.order == [("new", 1), ("new", 2)]
+
+
+async def test_half_a_line_waits_and_is_quarantined_at_the_end(tmp_path: Path) -> None:
+    """An idle file's half line is left; a finished one's is counted as torn; a whole one without line end is taken."""
+    path = tmp_path / "a.jsonl"
+    whole = jsonl(*echo("t", 3)).rstrip(b"\n")
+    path.write_bytes(whole[:-5])
+    async with bench() as it:
+        opened = await it.drain(path)
+        await it.pipeline.settle(opened)
+        assert [verdict.step for verdict in it.verdicts] == [1, 2]
+        path.write_bytes(whole)
+        await it.follow(opened)
+        await it.pipeline.settle(opened)
+        assert [verdict.step for verdict in it.verdicts] == [1, 2, 3]
+        with path.open("ab") as file:
+            file.write(b'\n{"trajectory": "t", "st')
+        await it.follow(opened)
+        await it.pipeline.finish(opened)
+        assert len(it.verdicts) == 3
+        assert it.count("source_records_total", format="native", result="torn_tail") == 1
+
+
+async def test_a_batch_is_judged_once_the_file_is_idle(tmp_path: Path) -> None:
+    """Parallel steps at the end of a file wait for their siblings, and for no longer than the file is alive."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*(native("t", n, f"echo {n}", f"{n}\n", batch="b") for n in (1, 2))))
+    async with bench() as it:
+        opened = await it.drain(path)
+        assert it.verdicts == []
+        await it.pipeline.settle(opened)
+        assert [verdict.step for verdict in it.verdicts] == [1, 2]
+        await it.pipeline.settle(opened)
+        assert len(it.verdicts) == 2
+
+
+async def test_settling_and_reading_at_once_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """A file that is settled whenever it is read, by two tasks, has one verdict a step."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*counter("t", 200)))
+    async with bench() as it:
+        opened = reading(path)
+
+        async def settle() -> None:
+            for _ in range(50):
+                await it.pipeline.settle(opened)
+                await anyio.lowlevel.checkpoint()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(settle)
+            tasks.start_soon(it.follow, opened)
+        assert it.order == [("t", n) for n in range(1, 201)]
+
+
+async def test_a_damaged_line_is_noted_where_it_stands(tmp_path: Path) -> None:
+    """A line that is too long is quarantined with its place; the lines around it are judged."""
+    path = tmp_path / "a.jsonl"
+    lines = [jsonl(line) for line in echo("t", 2)]
+    path.write_bytes(lines[0] + b"x" * 5000 + b"\n" + lines[1])
+    async with bench() as it:
+        opened = Reading(open_source(path, max_line_bytes=2000))
+        await it.follow(opened)
+        assert [verdict.step for verdict in it.verdicts] == [1, 2]
+        assert it.count("source_records_total", format="native", result="too_long") == 1
