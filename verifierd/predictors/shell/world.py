@@ -71,12 +71,17 @@ class World:
             max_memory=_MEMORY,
         )
         self._files = self.bash.fs()
-        self.wipe()
+        self._begin()
 
     def reset(self) -> None:
         """Forget everything, as if new but much faster."""
         self.bash.reset()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Be in a directory of this world's own, for nobody knows yet which it is."""
         self.wipe()
+        self.enter(f"/w{self.token}")
 
     @property
     def cwd(self) -> str:
@@ -109,6 +114,14 @@ class World:
             merged = result.stdout + error
         return Outcome(stdout=result.stdout, stderr=error, merged=merged, exit_code=result.exit_code, broken=broken)
 
+    def resolve(self, word: str) -> str | None:
+        """The path that a word means here; None if that is unknown."""
+        if word == "~" or word.startswith("~/"):
+            word = self.bash.shell_state().variables.get("HOME", "/") + word[1:]
+        elif word.startswith("~"):
+            return None
+        return "/" + posixpath.normpath(posixpath.join(self.cwd, word)).lstrip("/")
+
     # What is there
 
     def exists(self, path: str) -> bool:
@@ -118,6 +131,10 @@ class World:
     def is_folder(self, path: str) -> bool:
         """Whether a path is a directory."""
         return self._type(path) == "directory"
+
+    def is_file(self, path: str) -> bool:
+        """Whether a path is a plain file or leads to one."""
+        return self._type(path) == "file"
 
     def is_dangling(self, path: str) -> bool:
         """Whether a path is a link that leads nowhere."""
@@ -219,17 +236,17 @@ class World:
             path: The path.
             words: What the command may look for in it.
             exists: It is there; only its kind and content are unknown.
-            shape: `file` or `folder` if it can be nothing else.
+            shape: `file` (or a link to one) or `folder` if it can be nothing else, `plain` if it is a file and no link.
         """
         kind = self._kind(path)
-        if shape == "file" and kind == "folder":
+        if shape == "plain" or (shape == "file" and kind == "folder"):
             kind = "file"
-        elif shape == "folder" and kind in {"file", "empty", "link"}:
+        elif shape == "folder" and kind != "absent":
             kind = "absent" if self.number % 2 else "folder"
         if kind == "absent":
             if not exists:
                 return
-            kind = "folder" if not _SUFFIX.search(path) else "file"
+            kind = "file" if shape == "file" or _SUFFIX.search(path) else "folder"
         if kind == "empty":
             self.file(path, "")
         elif kind == "link":

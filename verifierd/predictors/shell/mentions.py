@@ -1,0 +1,116 @@
+"""What a command names: paths, patterns, variables. Read off the text, generously: a name too many does no harm."""
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+
+from bashkit import ScriptAnalysis
+
+__all__ = (
+    "ANY",
+    "hints",
+    "path_shapes",
+    "paths_named",
+    "patterns_named",
+    "references",
+    "variables_named",
+    "write_targets",
+)
+
+ANY = "\1"
+"""Stands for a made-up name in a pattern."""
+
+_LONGEST_NAME = 255
+_HINTS = 24
+_PATTERNS = 8
+_PATH = re.compile(r"[\w./@~+,:=%-]+")
+_RAW = re.compile(r"[\w.+@~-]*(?:/[\w.+@~-]+)+|[\w+-]*\.[\w.+-]+")
+_WORD = re.compile(r"[A-Za-z_][\w.+-]*")
+_GLOB = re.compile(r"[^\s'\"|;&<>()=]*[*?\[][^\s'\"|;&<>()]*")
+_ENDING = re.compile(r"\.(\w{1,5})\b")
+_BRACES = re.compile(r"[\w./+,-]*\{[\w./+,-]+\}[\w./+,{}-]*")
+_REFERENCE = re.compile(r"\$\{?[#!]?([A-Za-z_]\w*)")
+# Where a bare word may be a variable.
+_BARE = re.compile(r"\(\(|\blet\b|\bprintenv\b|-[velgn][qtet]\b|\bdeclare\b|-v\s|\bexport\b|\breadonly\b|\$\[")
+_WRITERS = frozenset({"touch", "mkdir", "rmdir", "cp", "mv", "ln", "tee", "rm", "split", "tar", "sed", "chmod"})
+_LANGUAGE = frozenset({
+    "case", "do", "done", "echo", "elif", "else", "esac", "export", "fi", "for", "function", "if", "in", "local", "printf",
+    "read", "return", "then", "until", "while",
+})  # fmt: skip
+
+
+def references(command: str) -> set[str]:
+    """The variables that a command refers to by `$`."""
+    return set(_REFERENCE.findall(command))
+
+
+def variables_named(command: str) -> set[str]:
+    """The variables whose value a command may depend on."""
+    names = references(command)
+    if _BARE.search(command):
+        names.update(_WORD.findall(command))
+    if re.search(r"\bcd\s+-", command) or "~-" in command:
+        names.add("OLDPWD")
+    return names
+
+
+def hints(command: str) -> list[str]:
+    """Words that a command may search for in files."""
+    return [word for word in _WORD.findall(command) if len(word) < _LONGEST_NAME // 8][:_HINTS]
+
+
+def paths_named(analysis: ScriptAnalysis, text: str, expand: Callable[[str], list[str]]) -> set[str]:
+    """Everything in a command that may be a path, as it is written.
+
+    Args:
+        analysis: The virtual shell's reading of the command.
+        text: The command, with the variables that are known filled in.
+        expand: Braces expanded as the shell does.
+    """
+    words = {r.path for r in analysis.redirects if r.path}
+    computed = any(r.path is None for r in analysis.redirects)
+    for part in analysis.commands:
+        if part.name in {"echo", "printf"}:
+            continue
+        computed = computed or None in part.args or part.name is None
+        words.update(word for word in part.args if word and not word.startswith("-") and _PATH.fullmatch(word))
+    words.update(word for word in _RAW.findall(text) if not re.fullmatch(r"\.+|[0-9.]+", word))
+    if computed:
+        words.update(word for word in _WORD.findall(text) if word not in _LANGUAGE)
+    for braces in _BRACES.findall(text):
+        words.update(word for word in expand(braces) if _PATH.fullmatch(word))
+    return {word for word in words if len(word) <= _LONGEST_NAME and word not in {"/dev/null", "."}}
+
+
+def path_shapes(analysis: ScriptAnalysis) -> dict[str, str]:
+    """What some paths must be if they are anything: that `> notes` meets a directory is too far-fetched."""
+    shapes = {r.path: "file" for r in analysis.redirects if r.path}
+    for part in analysis.commands:
+        if part.name == "mkdir" and "-p" in part.args:
+            shapes.update((word, "folder") for word in part.args if word)
+    return shapes
+
+
+def patterns_named(text: str) -> list[str]:
+    """Names that the command's globs and file endings match, with `ANY` in them."""
+    globs = [_matching(glob) for glob in _GLOB.findall(text) if glob not in {"[", "[["}]
+    endings = [f"{ANY}.{ending}" for ending in dict.fromkeys(_ENDING.findall(text))]
+    return globs[:_PATTERNS] + endings[:_PATTERNS]
+
+
+def write_targets(analysis: ScriptAnalysis, cwd: str | None) -> Iterator[str]:
+    """The paths that a command writes, as far as they are spelt out."""
+    words = [r.path for r in analysis.redirects if r.is_write and r.path != "/dev/null"]
+    for part in analysis.commands:
+        if part.name in _WRITERS:
+            words += [word for word in part.args if word and not word.startswith("-") and _PATH.fullmatch(word)]
+    for word in words:
+        if word is not None and (word.startswith("/") or cwd is not None):
+            yield posixpath.normpath(posixpath.join(cwd or "/", word))
+
+
+def _matching(glob: str) -> str:
+    name = posixpath.basename(glob.rstrip("/"))
+    name = re.sub(r"\[[!^][^\]]*\]", "q", name)
+    name = re.sub(r"\[(.)[^\]]*\]", r"\1", name)
+    return name.replace("*", ANY).replace("?", "q")

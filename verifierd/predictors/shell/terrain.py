@@ -1,0 +1,213 @@
+"""The files of all worlds together: which paths are known, and giving form to those that are not."""
+
+import posixpath
+from collections.abc import Callable, Iterable, Sequence
+
+from verifierd.predictors.shell.anchor import Absent, Content, Listing, Made, Tree
+from verifierd.predictors.shell.mentions import ANY
+from verifierd.predictors.shell.world import World
+
+__all__ = ("Terrain", "within")
+
+# Made-up names: one that sorts before most others, one that sorts after.
+_FORMS = (f"0a_{ANY}.py", f"zz_{ANY}")
+# How the log's trimming of a file's end is undone, world by world.
+_ENDS = ("\n", "", "\n\n", " \n", "\n \n")
+
+
+class Terrain:
+    """What is known of paths.
+
+    A path is *settled* once every world has its own form of it. A directory is *fresh* if everything in it was made in
+    this session, and *listed* `all`, `visible` (hidden names may be missing) or `files` (empty directories may be).
+
+    Args:
+        worlds: The worlds; world 0 holds nothing but what was learnt.
+    """
+
+    def __init__(self, worlds: Sequence[World]) -> None:
+        self._worlds = worlds
+        self._settled: set[str] = set()
+        self._fresh: set[str] = set()
+        self._listed: dict[str, str] = {}
+
+    def forget(self) -> None:
+        """Nothing is known of any file; the worlds stay in their directories."""
+        self._settled.clear()
+        self._fresh.clear()
+        self._listed.clear()
+        for world in self._worlds:
+            cwd = world.cwd
+            world.wipe()
+            world.enter(cwd)
+
+    # What is known
+
+    def settle(self, path: str) -> None:
+        """A path and all above it have their forms."""
+        while path not in self._settled and path != "/":
+            self._settled.add(path)
+            path = posixpath.dirname(path)
+
+    def is_settled(self, path: str) -> bool:
+        """Whether each world has its form of a path, which may be that nothing is there."""
+        if path in self._settled or path == "/" or self.is_fresh(path):
+            return True
+        parent, name = posixpath.split(path)
+        known = self._listed.get(parent)
+        return known is not None and not (known == "visible" and name.startswith("."))
+
+    def is_fresh(self, path: str) -> bool:
+        """Whether everything at and below a path was made in this session."""
+        return any(path == made or path.startswith(made + "/") for made in self._fresh)
+
+    def is_cut_off(self, path: str, world: World) -> bool:
+        """Whether a directory on the way to a path is known to be missing in a world."""
+        parent = posixpath.dirname(path)
+        while parent != "/":
+            if self.is_settled(parent) and not world.is_folder(parent):
+                return True
+            parent = posixpath.dirname(parent)
+        return False
+
+    def agreed_text(self, path: str) -> str | None:
+        """A file's text, if it is known."""
+        texts = {world.read(path) for world in self._worlds}
+        return texts.pop() if len(texts) == 1 and self.is_settled(path) else None
+
+    # Giving form to the unknown
+
+    def plant(self, words: Iterable[str], shapes: dict[str, str], hints: list[str]) -> frozenset[str]:
+        """Give each unknown path among the words a form in every world; the paths that the words mean."""
+        reach = set()
+        for word in sorted(words, key=lambda word: word.count("/")):
+            for world in self._worlds:
+                path = world.resolve(word)
+                if path is None:
+                    continue
+                reach.add(path)
+                known = self.is_settled(path) or self.is_cut_off(path, world)
+                if not known and not f"{world.cwd}/".startswith(f"{path.rstrip('/')}/"):
+                    world.imagine(path, hints, shape=shapes.get(word))
+        for path in reach:
+            self.settle(path)
+        return frozenset(reach)
+
+    def seed(self, reach: Iterable[str], patterns: list[str], *, deep: bool) -> None:
+        """Put made-up entries into directories that are not wholly known.
+
+        Args:
+            reach: The paths that the command names; it may look at the working directory, too.
+            patterns: Forms of the names that it looks for.
+            deep: Whether it looks below them.
+        """
+        # A file, a directory, an empty file: enough to make a listing differ from that of world 0.
+        for world in self._worlds[1:4]:
+            folders = {path for path in (*reach, world.cwd) if world.is_folder(path)}
+            if deep:
+                for folder in list(folders):
+                    folders.update(path for path, kind in world.walk(folder) if kind == "directory")
+            for folder in folders:
+                self._seed_folder(world, folder, patterns)
+
+    def refresh(self, reach: Iterable[str], hints: list[str], *, wide: bool) -> None:
+        """Let unknown parts of the files that a command may read hold what it may look for."""
+        for world in self._worlds:
+            files = set(reach)
+            if wide:
+                for folder in (*reach, world.cwd):
+                    if world.is_folder(folder):
+                        files.update(path for path, kind in world.walk(folder) if kind == "file")
+            for path in files:
+                world.refresh(path, hints)
+
+    def blur(self, path: str) -> None:
+        """A file is there, and nothing else is known of it."""
+        for world in self._worlds:
+            world.imagine(path, [], exists=True, shape="file")
+        self.settle(path)
+
+    def moved(self, reach: Iterable[str]) -> None:
+        """Things of unknown content may have come to where all was known."""
+        self._fresh = {made for made in self._fresh if not any(f"{path}/".startswith(f"{made}/") for path in reach)}
+
+    # Lessons
+
+    def learn(self, lesson: Content | Listing | Tree | Made | Absent) -> None:
+        """Make all worlds as reality was seen to be."""
+        match lesson:
+            case Content(path, text, exact):
+                for world in self._worlds:
+                    world.file(path, text if exact else text + _ENDS[world.number])
+                    world.blobs.pop(path, None)
+            case Listing(path, names, hidden):
+                self._learn_names(path, names, hidden=hidden)
+            case Tree(path, files):
+                self._learn_files(path, frozenset(files))
+            case Made(path):
+                if all(world.is_folder(path) for world in self._worlds):
+                    self._fresh.add(path)
+            case Absent(path):
+                for world in self._worlds:
+                    # What leads nowhere is "no such file", too.
+                    if not world.is_dangling(path) and path != world.cwd:
+                        world.remove(path)
+        self.settle(lesson.path)
+
+    def _learn_names(self, path: str, names: tuple[str, ...], *, hidden: bool) -> None:
+        if self._listed.get(path) != "all":
+            self._listed[path] = "all" if hidden else "visible"
+        for world in self._worlds:
+            world.folder(path)
+            for name, _ in world.entries(path):
+                if name not in names and (hidden or not name.startswith(".")):
+                    world.remove(posixpath.join(path, name))
+            for name in names:
+                entry = posixpath.join(path, name)
+                if not world.exists(entry):
+                    world.imagine(entry, [], exists=True)
+        self._settled.update(posixpath.join(path, name) for name in names)
+
+    def _learn_files(self, path: str, files: frozenset[str]) -> None:
+        folders = {path}
+        for world in self._worlds:
+            for entry, kind in list(world.walk(path)):
+                if kind == "directory":
+                    folders.add(entry)
+                elif kind == "file" and entry not in files:
+                    world.remove(entry)
+            for entry in files:
+                if not world.is_file(entry):
+                    world.remove(entry)
+                    world.imagine(entry, [], exists=True, shape="plain")
+        for entry in files:
+            self.settle(entry)
+            folder = posixpath.dirname(entry)
+            while folder not in folders:
+                folders.add(folder)
+                folder = posixpath.dirname(folder)
+        self._listed.update((folder, "files") for folder in folders if self._listed.get(folder) != "all")
+
+    def _seed_folder(self, world: World, folder: str, patterns: list[str]) -> None:
+        known = self._listed.get(folder)
+        if known == "all" or self.is_fresh(folder) or world.token in folder:
+            return
+        if known == "files":
+            world.folder(f"{folder}/zz_{world.token}")
+            return
+        wanted = {f".hid_{world.token}"}
+        if known is None:
+            wanted.update(form.replace(ANY, world.token) for form in (*_FORMS, *patterns))
+        for name in wanted.difference(name for name, _ in world.entries(folder)):
+            world.imagine(posixpath.join(folder, name), [], exists=True)
+
+
+def within(reach: frozenset[str], cwd: str | None, *, wide: bool) -> Callable[[str], bool]:
+    """Whether a path was within a command's reach, so that the command's answer tells about it."""
+
+    def settled(path: str) -> bool:
+        if wide and cwd is not None and f"{path}/".startswith(f"{cwd}/"):
+            return True
+        return any(f"{path}/".startswith(f"{name}/") or name.startswith(f"{path}/") for name in reach)
+
+    return settled
