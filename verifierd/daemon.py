@@ -15,6 +15,7 @@ from pathlib import Path
 import anyio
 import msgspec
 import structlog
+from anyio import to_thread
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
@@ -22,19 +23,21 @@ from verifierd import http
 from verifierd.adapters import open_adapter
 from verifierd.composition import Choice, judging
 from verifierd.config import Config, SourceConfig, duration
-from verifierd.errors import SourceError
+from verifierd.errors import SourceError, StateError
 from verifierd.metrics import Metrics
 from verifierd.pipeline import Pipeline, Reading
 from verifierd.sanitize import Sanitizer
 from verifierd.sinks.jsonl import JsonlSink
 from verifierd.sinks.recent import Recent
 from verifierd.sources import open_source
-from verifierd.sources.directory import Watcher, expand
+from verifierd.sources.base import refusal
+from verifierd.sources.directory import Watcher, nothing_found
 from verifierd.stages import Sink
 from verifierd.store import Store
 
 __all__ = ("Daemon", "Started")
 
+_STDIN = Path("-")
 _WORKERS = 8
 _READINGS = 512
 _SETTLE_SECONDS = 2.0
@@ -65,13 +68,22 @@ class _Group:
 
     def __init__(self, config: SourceConfig, started: float) -> None:
         self.config = config
+        self.files = tuple(path for path in config.paths if path != str(_STDIN))
+        self.has_stdin = str(_STDIN) in config.paths
         self._started = started
         self._span = duration(config.start)
         self.skipped: set[Path] = set()
 
     def begin(self, path: Path) -> int | None:
-        """From which byte on a file without a known position is judged; None while it is too old to be read at all."""
-        stat = path.stat()
+        """From which byte on a file without a known position is judged; None while it is too old to be read at all.
+
+        Raises:
+            SourceError: It has gone.
+        """
+        try:
+            stat = path.stat()
+        except OSError as error:
+            raise refusal(str(path), error) from error
         if self._span is None:
             # `end`: what was there at the start is read for context only.
             return stat.st_size if stat.st_mtime < self._started else 0
@@ -113,16 +125,21 @@ class Daemon:
         self._metrics = Metrics()
         self._readings: OrderedDict[Path, Reading] = OrderedDict()
         self._busy: dict[Path, float] = {}  # monotonic time of the last record, until settled
+        self._gone: list[Path] = []
+        self._failed = 0
         self._groups = [_Group(source, time.time()) for source in config.sources]
-        self._scanned = anyio.Event()
+        self._unscanned = len(self._groups)
 
-    async def run(self, *, once: bool = False) -> None:
+    async def run(self, *, once: bool = False) -> int:
         """Open everything, run, close everything.
+
+        Returns:
+            How many paths could not be read, each of them logged.
 
         Raises:
             StateError: The state directory cannot be used.
             ConfigError: The address is taken, a policy or a predictor is wrong.
-            SourceError: With `once`, a named path does not exist or holds no log.
+            SourceError: With `once`, there is no log at all in what was named.
         """
         async with AsyncExitStack() as stack:
             store = Store(self._state)
@@ -134,7 +151,8 @@ class Daemon:
             )
             recent = Recent()
             recent.preload(await store.recent(1000))
-            jsonl = JsonlSink(self._out, store)
+            # Two files, this one and the one before it, are what retention allows.
+            jsonl = JsonlSink(self._out, store, max_bytes=self._config.state.retention_bytes // 2)
             await jsonl.open()
             sinks: tuple[Sink, ...] = (jsonl, recent, *self._extra)
             for sink in sinks:
@@ -147,15 +165,11 @@ class Daemon:
                 await self._once(pipeline, store)
             else:
                 await self._watch(pipeline, store, recent)
+        return self._failed
 
     async def _once(self, pipeline: Pipeline, store: Store) -> None:
+        queue = iter(await self._find())
         self._announce(None)
-        work = [
-            (group, path)
-            for group in self._groups
-            for path in _newest_first(expand(group.config.paths, group.config.exclude))
-        ]
-        queue = iter(work)
 
         async def worker() -> None:
             for group, path in queue:
@@ -166,7 +180,7 @@ class Daemon:
                     while await pipeline.pump(reading):
                         if pipeline.exhausted:
                             return
-                    await pipeline.settle(reading)
+                    await (pipeline.finish if path == _STDIN else pipeline.settle)(reading)
                 except SourceError as error:
                     self._trouble(path, error)
                 finally:
@@ -178,6 +192,21 @@ class Daemon:
         for group in self._groups:
             if group.skipped:
                 _log.info("sessions_skipped", files=len(group.skipped), older_than=group.config.start)
+
+    async def _find(self) -> list[tuple[_Group, Path]]:
+        """All that there is to read now; newest first within a group."""
+        found = [
+            (group, await to_thread.run_sync(Watcher(group.files, group.config.exclude).look)) for group in self._groups
+        ]
+        troubles = [trouble for _, sighting in found for trouble in sighting.troubles]
+        work = [(group, path) for group, sighting in found for path in _newest_first(sighting.ready)]
+        work += [(group, _STDIN) for group in self._groups if group.has_stdin]
+        if not work:
+            errors = [error for _, error in troubles if error is not None]
+            raise errors[0] if errors else nothing_found([p for g in self._groups for p in g.config.paths])
+        for path, error in troubles:
+            self._trouble(path, error)
+        return work
 
     async def _watch(self, pipeline: Pipeline, store: Store, recent: Recent) -> None:
         send, receive = anyio.create_memory_object_stream[_Job](64)
@@ -194,6 +223,8 @@ class Daemon:
                 async with anyio.create_task_group() as intake:
                     for group in self._groups:
                         intake.start_soon(self._intake, group, send.clone())
+                        if group.has_stdin:
+                            work.start_soon(self._pipe, group, stop, pipeline, store)
                     send.close()
                     receive.close()
                     self._announce(url)
@@ -219,18 +250,38 @@ class Daemon:
 
     async def _intake(self, group: _Group, send: MemoryObjectSendStream[_Job]) -> None:
         """Wait for files that want reading, newest first."""
-        watcher = Watcher(
-            group.config.paths,
-            group.config.exclude,
-            on_trouble=self._trouble,
-            on_vanished=self._vanished,
-        )
+        watcher = Watcher(group.files, group.config.exclude, on_trouble=self._trouble, on_vanished=self._gone.append)
         async with send:
+            sighting = await to_thread.run_sync(watcher.look)  # unlike `wait` it returns when there is nothing
+            for path, error in sighting.troubles:
+                self._trouble(path, error)
+            self._unscanned -= 1
+            ready: Sequence[Path] = sighting.ready
             while True:
-                ready = await watcher.wait()
                 for path in _newest_first(ready):
                     await send.send((group, watcher, path))
-                self._scanned.set()
+                ready = await watcher.wait()
+                await self._let_go()
+
+    async def _pipe(self, group: _Group, stop: anyio.Event, pipeline: Pipeline, store: Store) -> None:
+        """Standard input, to its end; if it is all that is watched, its end is the daemon's."""
+        reading = await self._reading(group, _STDIN, store)
+        assert reading is not None, "standard input has no age"
+
+        async def close() -> None:
+            await stop.wait()
+            await reading.source.aclose()  # ends the read that waits for more
+
+        async with anyio.create_task_group() as closing:
+            closing.start_soon(close)
+            while await pipeline.pump(reading) and not stop.is_set():
+                if pipeline.exhausted:
+                    stop.set()
+            closing.cancel_scope.cancel()
+        await pipeline.finish(reading)
+        await self._forget(_STDIN)
+        if not any(other.files for other in self._groups):
+            stop.set()
 
     async def _work(
         self, jobs: MemoryObjectReceiveStream[_Job], stop: anyio.Event, pipeline: Pipeline, store: Store
@@ -247,6 +298,8 @@ class Daemon:
                         watcher.touch(path)
                     else:
                         watcher.done(path)
+                    if pipeline.exhausted:
+                        stop.set()
                 except SourceError as error:
                     await self._forget(path)
                     watcher.failed(path, error)
@@ -256,9 +309,11 @@ class Daemon:
         if (reading := self._readings.get(path)) is not None:
             self._readings.move_to_end(path)
             return reading
-        known = await store.file(str(path))
+        if self._is_out(path):
+            return None
+        known = await store.file(str(path)) if path != _STDIN else None
         begin: int | None = 0
-        if known is None and str(path) != "-":
+        if known is None and path != _STDIN:
             begin = group.begin(path)
             if begin is None:
                 self._metrics.source_events_total.labels("skipped_old").inc()
@@ -270,6 +325,8 @@ class Daemon:
         if known is not None and known.format:
             adapter = open_adapter(known.format, path=str(path))
             adapter.load(known.state)
+        if (other := self._readings.get(path)) is not None:  # by another worker, for another group
+            return other
         reading = Reading(
             source,
             format=group.config.format,
@@ -281,7 +338,7 @@ class Daemon:
         for old in list(self._readings):
             if len(self._readings) <= _READINGS:
                 break
-            if old not in self._busy and old != path:
+            if old not in self._busy and old != path and not self._readings[old].lock.locked():
                 await self._forget(old)
         return reading
 
@@ -298,21 +355,26 @@ class Daemon:
                     try:
                         await pipeline.settle(reading)
                     except SourceError as error:
-                        self._trouble(path, error)
+                        if not isinstance(error.__cause__, FileNotFoundError):  # the watcher sees that it has gone
+                            self._trouble(path, error)
 
     async def _housekeeping(self, store: Store) -> None:
         """Retention, hourly; what operators look at, every few seconds."""
         state = self._config.state
-        pruned = 0.0
+        due = time.monotonic()
         while True:
-            if time.monotonic() - pruned > 3600 or not pruned:
-                pruned = time.monotonic()
-                gone = await store.prune(
-                    max_age_seconds=state.retention_days * 86400, max_bytes=state.retention_bytes, now=time.time()
-                )
-                if gone.verdicts or gone.steps:
-                    _log.info("retention_pruned", steps=gone.steps, verdicts=gone.verdicts, freed=gone.freed_bytes)
+            if time.monotonic() >= due:
+                due = time.monotonic() + 3600
+                try:
+                    gone = await store.prune(
+                        max_age_seconds=state.retention_days * 86400, max_bytes=state.retention_bytes, now=time.time()
+                    )
                     self._metrics.preset(await store.counts())
+                except StateError as error:  # a full disk; what is judged waits for room, too
+                    _log.error("retention_failed", error=error.message, hint=error.hint)
+                else:
+                    if gone.verdicts or gone.steps:
+                        _log.info("retention_pruned", steps=gone.steps, verdicts=gone.verdicts, freed=gone.freed_bytes)
             self._metrics.source_backlog_bytes.set(sum(r.source.backlog for r in self._readings.values()))
             self._metrics.source_files_watched.labels("open").set(len(self._readings))
             self._metrics.source_files_watched.labels("skipped").set(sum(len(g.skipped) for g in self._groups))
@@ -325,7 +387,7 @@ class Daemon:
             self._metrics.event_loop_lag_seconds.set(max(0.0, time.perf_counter() - before - 1))
 
     def _readiness(self) -> tuple[bool, dict[str, object]]:
-        scanned = self._scanned.is_set() or not self._groups
+        scanned = self._unscanned == 0
         return scanned, {"scanned": scanned, "files": len(self._readings)}
 
     def _announce(self, url: str | None) -> None:
@@ -342,19 +404,29 @@ class Daemon:
         if error is None:
             _log.info("source_recovered", path=str(path))
         else:
+            self._failed += 1
             self._metrics.source_read_errors_total.labels("io").inc()
             _log.warning("source_trouble", path=str(path), error=error.message, hint=error.hint)
 
-    def _vanished(self, path: Path) -> None:
-        self._metrics.source_events_total.labels("vanished").inc()
-        self._readings.pop(path, None)
-        self._busy.pop(path, None)
+    async def _let_go(self) -> None:
+        """Close files that have vanished."""
+        while self._gone:
+            self._metrics.source_events_total.labels("vanished").inc()
+            await self._forget(self._gone.pop())
 
     async def _forget(self, path: Path) -> None:
         reading = self._readings.pop(path, None)
         self._busy.pop(path, None)
         if reading is not None:
-            await reading.source.aclose()
+            async with reading.lock:
+                await reading.source.aclose()
+
+    def _is_out(self, path: Path) -> bool:
+        """Is it what we write ourselves? Verdicts look like native steps, and must not feed on themselves."""
+        try:
+            return path.name.startswith(self._out.name) and path.resolve().parent == self._out.resolve().parent
+        except OSError:
+            return False
 
 
 def _newest_first(paths: Sequence[Path]) -> list[Path]:
