@@ -23,9 +23,20 @@ SESSIONS = [
     ["mkdir inner", "cd inner", "pwd", "echo x > f", "ls", "cd ..", "ls inner", "rm -r inner", "ls inner"],
     ["N=7", "echo $N", "N=$((N + 1))", "echo $N > n.txt", "cat n.txt", "echo $((N * N))", "echo done"],
     ["printf '%s\\n' pear fig plum > w.txt", "sort w.txt", "grep -n i w.txt", "head -n 1 w.txt", "tail -n 1 w.txt"],
-    ["cat > c.csv <<'EOF'\na,1\nb,2\nc,3\nEOF", "cut -d, -f1 c.csv", "sed -n 2p c.csv", "sed -i s/b/B/ c.csv", "cat c.csv"],
+    [
+        "cat > c.csv <<'EOF'\na,1\nb,2\nc,3\nEOF",
+        "cut -d, -f1 c.csv",
+        "sed -n 2p c.csv",
+        "sed -i s/b/B/ c.csv",
+        "cat c.csv",
+    ],
     ["mkdir d && echo 1 > d/x", "cp d/x d/y", "cat d/y", "mv d/y d/z", "ls d", "cat d/y"],
-    ["[ -f nope.txt ] && echo yes || echo no", "[ -f nope.txt ] && echo yes || echo no", "true && echo t", "false; echo $?"],
+    [
+        "[ -f nope.txt ] && echo yes || echo no",
+        "[ -f nope.txt ] && echo yes || echo no",
+        "true && echo t",
+        "false; echo $?",
+    ],
     ["touch e.txt", "wc -c < e.txt", "echo hello > e.txt", "tr a-z A-Z < e.txt", "rev e.txt", "cat e.txt e.txt"],
     ["for i in 1 2 3; do echo $i; done", "seq 3 | paste -sd+", "expr 2 + 3", "echo a b c | wc -w", "basename /x/y.z"],
     ["echo v > one", "ln -s one two", "cat two", "readlink two", "rm one", "cat two", "ls two"],
@@ -233,7 +244,7 @@ async def test_dead_worker_is_replaced(shell: ShellPredictor) -> None:
 
 @pytest.mark.anyio
 async def test_hang_is_ended(shell: ShellPredictor) -> None:
-    """A worker that does not answer within the deadline is killed, and that step is a timeout; the next is predicted."""
+    """A worker that misses the deadline is killed, and that step is a timeout; the next is predicted."""
     shell._deadline = 0.0
     history = History(("native", "t"))
     first = await shell.predict(history, step("echo slow"))

@@ -90,27 +90,33 @@ def lessons(
         command = command[ahead.end() :]
     if exit_code not in (0, None):
         return _failure(analysis, cwd, observation)
-    words = [word for part in analysis.commands for word in part.args]
     if len(analysis.commands) == 1 and analysis.commands[0].name == "mkdir":
-        if observation.strip() or exit_code is None or analysis.redirects:
-            return []
-        made = [_resolve(cwd, word) for word in words if word is not None]
-        plain = not any(word is None or word.startswith("-") or "{" in word for word in words)
-        return [Made(path) for path in made if path is not None] if plain else []
+        return _made(analysis, cwd) if exit_code == 0 and not observation.strip() else []
     if found := _CAT.fullmatch(command):
         path = _resolve(cwd, _unquote(found[1]))
-        return [Content(path, observation, exact)] if path and _no_error("cat", observation, exit_code) else []
+        taught: list[Lesson] = [Content(path, observation, exact)] if path else []
+        return taught if _no_error("cat", observation, exit_code) else []
     if found := _LS.fullmatch(command):
         return _listing(found, cwd, observation, exit_code)
     if found := _FIND.fullmatch(command):
         return _tree(_unquote(found[1]), cwd, observation, exit_code)
+    return _printed(command, observation)
+
+
+def _made(analysis: ScriptAnalysis, cwd: str | None) -> list[Lesson]:
+    words = analysis.commands[0].args
+    if any(word is None or word.startswith("-") or "{" in word for word in words):
+        return []
+    paths = [_resolve(cwd, word) for word in words if word]
+    return [Made(path) for path in paths if path is not None]
+
+
+def _printed(command: str, observation: str) -> list[Lesson]:
+    text = observation.removesuffix("\n")
     if found := _VALUE.fullmatch(command) or _PRINTED.fullmatch(command):
-        text = observation.removesuffix("\n")
         # Words are split and joined by one blank on their way through `echo`, so only plain values are as printed.
         return [Value(found[1] or "HOME", text)] if re.fullmatch(r"[\w./:@+,=-]+", text) else []
-    if command.strip() == "pwd" and re.fullmatch(r"/[^\n]*\n?", observation):
-        return [Place(observation.removesuffix("\n"))]
-    return []
+    return [Place(text)] if command.strip() == "pwd" and re.fullmatch(r"/[^\n]*", text) else []
 
 
 def _listing(found: re.Match[str], cwd: str | None, observation: str, exit_code: int | None) -> list[Lesson]:

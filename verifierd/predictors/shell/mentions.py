@@ -34,8 +34,8 @@ _REFERENCE = re.compile(r"\$\{?[#!]?([A-Za-z_]\w*)")
 _BARE = re.compile(r"\(\(|\blet\b|\bprintenv\b|-[velgn][qtet]\b|\bdeclare\b|-v\s|\bexport\b|\breadonly\b|\$\[")
 _WRITERS = frozenset({"touch", "mkdir", "rmdir", "cp", "mv", "ln", "tee", "rm", "split", "tar", "sed", "chmod"})
 _LANGUAGE = frozenset({
-    "case", "do", "done", "echo", "elif", "else", "esac", "export", "fi", "for", "function", "if", "in", "local", "printf",
-    "read", "return", "then", "until", "while",
+    "case", "do", "done", "echo", "elif", "else", "esac", "export", "fi", "for", "function", "if", "in", "local",
+    "printf", "read", "return", "then", "until", "while",
 })  # fmt: skip
 
 

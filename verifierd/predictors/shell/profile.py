@@ -1,7 +1,7 @@
 """What kind of shell the logged commands ran in, as far as the log shows it, and what may be decided there."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from bashkit import ScriptAnalysis
 
@@ -36,7 +36,7 @@ class Profile:
         format: The log's format; only `native` recordings are taken for `bash`.
     """
 
-    def __init__(self, name: str, format: str) -> None:  # noqa: A002 - the word of `Step`
+    def __init__(self, name: str, format: str) -> None:
         self.native = format == "native"
         self.portable = name == "portable" or (name == "auto" and not self.native)
         self.trims = format == "claude_code"
@@ -141,27 +141,44 @@ def refuse_portable(analysis: ScriptAnalysis, command: str) -> str | None:
 
 
 def _portable(name: str, words: list[str]) -> bool:
+    """Whether a tool does the same everywhere with these words."""
     plain = not any(word.startswith("-") for word in words)
-    match name:
-        case "echo":
-            return plain and not any("\\" in word for word in words)
-        case "printf":
-            return bool(words) and plain and (words[0] == "%s\\n" or not re.search(r"[%\\]", words[0]))
-        case "true" | "false":
-            return True
-        case "pwd":
-            return not words
-        case "cd":
-            return plain and len(words) == 1
-        case "mkdir":
-            return plain or (words[0] == "-p" and not any(word.startswith("-") for word in words[1:]))
-        case "touch" | "cat" | "cp" | "mv":
-            return plain
-        case "head" | "tail":
-            if words[:1] == ["-n"] and len(words) > 1:
-                words = [f"-{words[1]}", *words[2:]]
-            count = words[0] if words else ""
-            return len(words) <= 2 and (plain or bool(re.fullmatch(r"-\d+", count)))  # noqa: PLR2004 - a count and a file
-        case "test":
-            return bool(words) and words[0] in {"-f", "-d", "-e"}
-    return False
+    check = _TOOLS.get(name)
+    return check is not None and check(words, plain)
+
+
+def _echo(words: list[str], plain: bool) -> bool:  # noqa: FBT001 - of the table below
+    return plain and not any("\\" in word for word in words)
+
+
+def _printf(words: list[str], plain: bool) -> bool:  # noqa: FBT001 - as above
+    return bool(words) and plain and (words[0] == "%s\\n" or not re.search(r"[%\\]", words[0]))
+
+
+def _mkdir(words: list[str], plain: bool) -> bool:  # noqa: FBT001 - as above
+    return plain or (words[0] == "-p" and not any(word.startswith("-") for word in words[1:]))
+
+
+def _ends(words: list[str], plain: bool) -> bool:  # noqa: FBT001 - as above
+    if words[:1] == ["-n"] and len(words) > 1:
+        words = [f"-{words[1]}", *words[2:]]
+    count = words[0] if words else ""
+    return len(words) <= 2 and (plain or bool(re.fullmatch(r"-\d+", count)))
+
+
+_TOOLS: dict[str, Callable[[list[str], bool], bool]] = {
+    "cat": lambda _, plain: plain,
+    "cd": lambda words, plain: plain and len(words) == 1,
+    "cp": lambda _, plain: plain,
+    "echo": _echo,
+    "false": lambda _words, _plain: True,
+    "head": _ends,
+    "mkdir": _mkdir,
+    "mv": lambda _, plain: plain,
+    "printf": _printf,
+    "pwd": lambda words, _: not words,
+    "tail": _ends,
+    "test": lambda words, _: bool(words) and words[0] in {"-d", "-e", "-f"},
+    "touch": lambda _, plain: plain,
+    "true": lambda _words, _plain: True,
+}

@@ -16,11 +16,11 @@ HEADER = 4
 _COMMAND = 32_768
 _OBSERVATION = 1 << 20
 # Tools of coding agents that change nothing on the machine that a command could see.
-_LOOKING = frozenset(
-    "Read Grep Glob LS TodoWrite TodoRead WebFetch WebSearch NotebookRead ExitPlanMode EnterPlanMode AskUserQuestion"
-    " ToolSearch BashOutput TaskOutput TaskCreate TaskUpdate TaskList TaskGet update_plan view_image"
-    " web_search_call tool_search_call".split()
-)
+_LOOKING = frozenset({
+    "AskUserQuestion", "BashOutput", "EnterPlanMode", "ExitPlanMode", "Glob", "Grep", "LS", "NotebookRead", "Read",
+    "TaskCreate", "TaskGet", "TaskList", "TaskOutput", "TaskUpdate", "TodoRead", "TodoWrite", "ToolSearch", "WebFetch",
+    "WebSearch", "tool_search_call", "update_plan", "view_image", "web_search_call",
+})  # fmt: skip
 _EDITING = frozenset({"Edit", "MultiEdit"})
 
 

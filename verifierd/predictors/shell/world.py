@@ -8,7 +8,8 @@ import posixpath
 import re
 import shlex
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 
 import msgspec
 from bashkit import Bash, BashError
@@ -275,12 +276,12 @@ class World:
         """Let a variable have a value; not by `set_env`, whose values outlive a reset."""
         self.bash.execute_sync(f"export {name}={shlex.quote(value)}")
 
-    def same_shell(self, other: "World", unknown: Set[str]) -> bool:
+    def same_shell(self, other: "World", unknown: AbstractSet[str]) -> bool:
         """Whether two worlds differ in files alone, unknown variables aside."""
         own, theirs = self.bash.shell_state(), other.bash.shell_state()
         if own.cwd != theirs.cwd:
             return False
-        mine, other_s = (
+        mine, others = (
             (
                 {name: value for name, value in state.variables.items() if name not in unknown | _TRANSIENT},
                 {name: dict(value) for name, value in state.arrays.items() if name not in _TRANSIENT},
@@ -288,7 +289,7 @@ class World:
             )
             for state in (own, theirs)
         )
-        return mine == other_s
+        return mine == others
 
     def adopt_shell(self, state: bytes, unset: Iterable[str]) -> None:
         """Take over another world's shell, files included; variables in `unset` keep this world's value."""
@@ -373,7 +374,7 @@ class World:
             self.file(path, fresh + text)
 
     def _blob(self, words: list[str]) -> str:
-        """Text that differs from other worlds' in lines, words and characters, and in how often a pattern matches it."""
+        """Text that differs from other worlds' in lines, words, characters, and in how often a pattern matches it."""
         lines = [f"{self.token} {self.number}"]
         for count in range(self.number):
             lines.extend(f"{word} {self.token} {count}" for word in (*words, "7"))

@@ -28,8 +28,8 @@ __all__ = ("Session",)
 
 # Variables that the virtual shell sets by itself, to values of its own.
 _GIVEN = frozenset({
-    "EUID", "HOME", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "OLDPWD", "OPTIND", "OSTYPE", "PATH", "PPID", "PS4", "PWD", "SHELL",
-    "SHLVL", "UID", "USER", "_",
+    "EUID", "HOME", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "OLDPWD", "OPTIND", "OSTYPE", "PATH", "PPID", "PS4", "PWD",
+    "SHELL", "SHLVL", "UID", "USER", "_",
 })  # fmt: skip
 # Variables with which every shell starts alike, or that follow from the command itself.
 _PLAIN = frozenset({"BASH_REMATCH", "FUNCNAME", "IFS", "OPTARG", "OPTIND", "PWD", "REPLY"})
@@ -49,7 +49,8 @@ _CLOSING = re.compile(r"0?[0-5][0-7]{2}|[ugoa]*[-=][rwx]*|[ugoa]+=.*")
 _CHANGES_PLACE = re.compile(r"\b(?:cd|pushd|popd|source|eval)\b|(?:^|[;&|]\s*)\.\s")
 # GNU's forms of it: `cat: X: ...`, `ls: cannot access 'X': ...`, `head: cannot open 'X' for reading: ...`.
 _NO_SUCH = re.compile(
-    "(?:^|: )(?:cannot [\\w ]+ )?['\u2018]?([^:'\u2018\u2019\\n]+)['\u2019]?(?: for reading)?: No such file or directory$",
+    r"(?:^|: )(?:cannot [\w ]+ )?['\u2018]?([^:'\u2018\u2019\n]+)['\u2019]?(?: for reading)?"
+    r": No such file or directory$",
     re.MULTILINE,
 )
 # What the virtual file system makes up by itself, and where only the superuser writes.
@@ -143,7 +144,7 @@ class Session:
     # Predicting
 
     def predict(self, sight: Sight) -> Answer:
-        """What the step's observation should be. The worlds go on from there; `observe` must follow for the same step."""
+        """What the step's observation should be. The worlds go on from there: `observe` must follow for that step."""
         if reason := self._unfit(sight):
             return reason
         if not self._tried(sight):
@@ -316,9 +317,7 @@ class Session:
     def _lose_sight(self, trial: _Trial | None) -> None:
         """A command did something, and nobody knows what."""
         analysis = trial.analysis if trial is not None else None
-        if trial is None or analysis is None or analysis.is_opaque or analysis.functions:
-            self._lose(trial)
-        elif any(part.assignments or part.name in _BINDERS for part in analysis.commands):
+        if analysis is None or analysis.is_opaque or analysis.functions or _binds(analysis):
             self._lose(trial)
         else:
             self._forget_place(trial)
@@ -422,22 +421,18 @@ class Session:
 
     def _refuse(self, analysis: ScriptAnalysis, command: str, values: dict[str, str]) -> str | None:
         """Why a command is not run in the worlds."""
-        if self._profile.portable:
-            return refuse_portable(analysis, command)
-        if self._locked is not None:
-            return self._locked
+        if self._profile.portable or self._locked is not None:
+            return self._locked or refuse_portable(analysis, command)
         status = _STATUS.search(command)
         if status and not re.search(r"[;&|\n]", command[: status.start()]):
             return "status of the step before"
         if reason := self._envelope.refuse_command(analysis, command, functions=self._functions, values=values):
             return reason
-        if self._vague & references(command):
-            return _DEPENDS
         computed = any(part.name in _MAKERS and None in part.args for part in analysis.commands)
         appends = any(r.mode == "append" and r.path is None for r in analysis.redirects)
         if (computed or appends) and not (self._cwd is not None and self._terrain.is_fresh(self._cwd)):
             return "writes to a computed name"
-        return None
+        return _DEPENDS if self._vague & references(command) else None
 
     def _plant(self, analysis: ScriptAnalysis, trial: _Trial) -> str | None:
         """Give everything unknown that the command may meet a form in each world; the reason if that cannot be done."""
@@ -470,10 +465,11 @@ class Session:
                 for world in self._worlds:
                     world.variable(name)
         text = re.sub(r"\$\{?HOME\b\}?", "~", command)
-        for name in names:
+        for name in sorted(names, key=len, reverse=True):
             value = known.get(name)
             if value is not None and len(value) < _LONGEST_PATH:
-                text = re.sub(rf"\$\{{?{name}\b\}}?", lambda _, value=value: str(value), text)
+                for form in (f"${{{name}}}", f"${name}"):
+                    text = text.replace(form, value)
         return text
 
     def _expand(self, braces: str) -> list[str]:
@@ -491,9 +487,9 @@ class Session:
             trial.doubted = self._doubt(outcome, trial, analysis, values)
             if trial.doubted is not None:
                 return
-        if any((outcome.merged, outcome.exit_code) != (first.merged, first.exit_code) for outcome in trial.outcomes):
-            trial.open = _DEPENDS
-        elif any(world.token in first.merged for world in self._worlds) or not self._sure_of_absence(first):
+        agreed = all((one.merged, one.exit_code) == (first.merged, first.exit_code) for one in trial.outcomes)
+        made_up = any(world.token in first.merged for world in self._worlds)
+        if not agreed or made_up or not self._sure_of_absence(first):
             trial.open = _DEPENDS
         elif "\ufffd" in first.merged or "\0" in first.merged:
             trial.open = "not text"
@@ -563,6 +559,11 @@ class Session:
             for name, value in first.items()
             if name not in guessed and all(other.get(name) == value for other in others)
         }
+
+
+def _binds(analysis: ScriptAnalysis) -> bool:
+    """Whether a command sets variables."""
+    return any(part.assignments or part.name in _BINDERS for part in analysis.commands)
 
 
 def _abstain(reason: Abstain, detail: str) -> Answer:

@@ -1,0 +1,274 @@
+"""One session of several worlds, without a process between."""
+
+import msgspec
+import pytest
+
+from verifierd import bundled
+from verifierd.predictors.shell.envelope import Envelope
+from verifierd.predictors.shell.profile import Profile
+from verifierd.predictors.shell.sight import Effect, Sight
+from verifierd.predictors.shell.worlds import Session
+from verifierd.types import ObservationKind
+
+CWD = "/home/me/p"
+ENVELOPE = Envelope.load((bundled.root("policies") / "shell" / "gnu.toml").read_text())
+
+
+class Told:
+    """A session that is told steps in a few words."""
+
+    def __init__(self, format_: str = "native", profile: str = "auto") -> None:
+        self.format = format_
+        self.session = Session(ENVELOPE, Profile(profile, format_))
+        self.cwd: str | None = CWD
+        self.turn: str | None = None
+
+    def sight(self, effect: Effect | str) -> Sight:
+        if isinstance(effect, str):
+            effect = Effect("shell", effect)
+        return Sight(self.format, effect, ObservationKind.ENV, self.cwd, self.turn, ())
+
+    def guess(self, command: str) -> str | None:
+        return self.session.predict(self.sight(command)).text
+
+    def saw(
+        self,
+        effect: Effect | str,
+        observation: str | None = "",
+        exit_code: int | None = 0,
+        kind: ObservationKind = ObservationKind.ENV,
+    ) -> None:
+        seen = msgspec.structs.replace(self.sight(effect), kind=kind, observation=observation, exit_code=exit_code)
+        self.session.observe(seen)
+
+
+def test_reading_teaches() -> None:
+    """What was read is known, whole files at once."""
+    told = Told()
+    told.saw("cat setup.cfg", "[a]\nb = 1\n")
+    assert told.guess("wc -l setup.cfg") == "2 setup.cfg\n"
+    told = Told()
+    told.saw("ls -a", ".\n..\n.hid\nx.md\ny.txt\n")
+    assert told.guess("ls *.txt") == "y.txt\n"
+    assert told.guess("ls -1 *.md") == "x.md\n"
+    told.saw("ls *.txt", "y.txt\n")
+    assert told.guess("cat y.txt") is None
+
+
+def test_visible_names_leave_hidden_ones_open() -> None:
+    """A plain listing says nothing of hidden names."""
+    told = Told()
+    told.saw("ls", "x.md\n")
+    assert told.guess("[ -e z.md ] && echo yes || echo no") == "no\n"
+    told = Told()
+    told.saw("ls", "x.md\n")
+    assert told.guess("[ -e .z ] && echo yes || echo no") is None
+
+
+def test_new_directory_is_empty() -> None:
+    """A directory that was made is wholly known; one that may have been there is not."""
+    told = Told()
+    told.saw("mkdir new")
+    assert told.guess("ls new") == ""
+    told = Told()
+    told.saw("mkdir -p new")
+    assert told.guess("ls new") is None
+
+
+def test_content_moved_into_a_new_directory_is_not_known() -> None:
+    """What comes from elsewhere brings unknown things along."""
+    told = Told()
+    told.saw("mkdir new")
+    told.saw("mv old new/")
+    assert told.guess("ls new/old") is None
+    assert told.guess("[ -e new/old/x ] && echo yes || echo no") is None
+
+
+def test_unknown_tail_of_an_append() -> None:
+    """What was appended to an unknown file is its end; the rest stays unknown."""
+    told = Told()
+    told.saw("echo last >> log.txt")
+    assert told.guess("tail -n 1 log.txt") == "last\n"
+    told.saw("tail -n 1 log.txt", "last\n")
+    for command in ("cat log.txt", "wc -l log.txt", "head -n 1 log.txt", "grep -c a log.txt"):
+        told = Told()
+        told.saw("echo last >> log.txt")
+        assert told.guess(command) is None, command
+
+
+def test_learning_one_thing_is_not_learning_another() -> None:
+    """An observation that refutes some forms of one file says nothing of other files."""
+    told = Told()
+    told.saw("touch kept.txt")
+    told.saw("cat other.txt", "cat: other.txt: No such file or directory\n", 1)
+    assert told.guess("cat kept.txt") is None
+
+
+def test_existence_is_not_content() -> None:
+    """That a file is there says nothing of what it holds."""
+    for command in ("cat f.txt", "wc -l f.txt", "grep -c e f.txt"):
+        told = Told()
+        told.saw("[ -f f.txt ] && echo yes || echo no", "yes\n")
+        assert told.guess(command) is None, command
+
+
+def test_unknown_variables() -> None:
+    """A variable that nobody set or showed is unknown, also in its length and as a default."""
+    for command in ("echo $TERM", 'echo "${TERM:-none}"', "echo ${#TERM}", "[ -z $TERM ] && echo unset"):
+        assert Told().guess(command) is None, command
+    told = Told()
+    told.saw("echo $TERM", "xterm\n")
+    assert told.guess("echo ${#TERM}") == "5\n"
+
+
+def test_variables_persist() -> None:
+    """In a recording of bash, variables and functions go on to the next step."""
+    told = Told()
+    told.saw("N=3")
+    told.saw("twice() { echo $1 $1; }")
+    assert told.guess("twice $N") == "3 3\n"
+
+
+def test_an_opaque_command_makes_files_unknown() -> None:
+    """A program may write anything; one that only reads changes nothing."""
+    told = Told()
+    told.saw("echo hi > a.txt")
+    told.saw("git log", "fatal: not a git repository\n", 128)
+    assert told.guess("cat a.txt") == "hi\n"
+    told.saw("./configure", "done\n")
+    assert told.guess("cat a.txt") is None
+
+
+@pytest.mark.parametrize("kind", [ObservationKind.POLICY_DENIED, ObservationKind.HARNESS_ERROR])
+def test_what_did_not_run(kind: ObservationKind) -> None:
+    """A command that was not run has no effect."""
+    told = Told()
+    told.saw("echo hi > a.txt")
+    told.saw("echo no > a.txt", "denied", None, kind)
+    assert told.guess("cat a.txt") == "hi\n"
+
+
+@pytest.mark.parametrize("kind", [ObservationKind.INTERRUPTED, ObservationKind.MISSING, ObservationKind.STUB])
+def test_what_may_have_run(kind: ObservationKind) -> None:
+    """A command that may have run makes unknown what it may have changed, unless it only reads."""
+    told = Told()
+    told.saw("echo hi > a.txt")
+    told.saw("wc -l a.txt", "", None, kind)
+    assert told.guess("cat a.txt") == "hi\n"
+    told.saw("echo no > a.txt", "", None, kind)
+    assert told.guess("cat a.txt") is None
+
+
+def test_directory_of_the_log() -> None:
+    """The log's directory is the truth; if it is not where the worlds went, what they knew is dropped."""
+    told = Told()
+    told.saw("mkdir sub && cd sub && echo hi > a.txt")
+    told.cwd = f"{CWD}/sub"
+    assert told.guess("cat a.txt") == "hi\n"
+    told = Told()
+    told.saw("X=1")
+    told.cwd = "/elsewhere"
+    assert told.guess("echo $X") is None
+    assert told.guess("pwd") == "/elsewhere\n"
+
+
+def test_unknown_directory() -> None:
+    """Without a directory in the log it is unknown until shown, and followed from there."""
+    told = Told()
+    told.cwd = None
+    assert told.guess("pwd") is None
+    told.saw("pwd", "/srv/x\n")
+    told.saw("mkdir y && cd y")
+    assert told.guess("pwd") == "/srv/x/y\n"
+    told.saw("cd $(find / -name q)", "")
+    assert told.guess("pwd") is None
+
+
+def test_status_of_the_step_before() -> None:
+    """`$?` at the start of a step is abstained from, for harnesses differ; later in it, it is known."""
+    told = Told()
+    told.saw("false", "", 1)
+    assert told.guess("echo $?") is None
+    assert told.guess("false; echo $?") == "1\n"
+
+
+def test_permissions_are_out_of_reach() -> None:
+    """After modes were taken away nothing is decided, for the virtual shell does not enforce them."""
+    told = Told()
+    told.saw("echo x > key; chmod 000 key")
+    assert told.guess("cat key") is None
+    assert told.guess("echo fine") is None
+
+
+def test_links() -> None:
+    """An unknown path may be a link, and a link that leads nowhere is no missing entry."""
+    assert Told().guess("[ -L x ] && echo link") is None
+    told = Told()
+    told.saw("echo 1 > one; ln -s one two")
+    told.saw("rm one; cat two", "cat: two: No such file or directory\n", 1)
+    assert told.guess("ls two") == "two\n"
+
+
+def test_edits_of_other_tools() -> None:
+    """A coding agent's Write is known whole, an Edit of a known file is applied, anything else makes it unknown."""
+    told = Told("claude_code")
+    told.saw(Effect("write", path=f"{CWD}/a.txt", text="one\ntwo\n"), "written", None)
+    assert told.guess("cat a.txt") == "one\ntwo"
+    told.saw(Effect("edit", path=f"{CWD}/a.txt", edits=(("two", "2", False),)), "edited", None)
+    assert told.guess("cat a.txt") == "one\n2"
+    told.saw(Effect("none"), "1: one", None)
+    assert told.guess("head -1 a.txt") == "one"
+    told.saw(Effect("edit", path=f"{CWD}/a.txt", edits=(("gone", "x", False),)), "edited", None)
+    assert told.guess("cat a.txt") is None
+    told.saw(Effect("write", path=f"{CWD}/a.txt", text="three\n"), "written", None)
+    assert told.guess("cat a.txt") == "three"
+    told.saw(Effect("any"), "done", None)
+    assert told.guess("cat a.txt") is None
+
+
+def test_turns_expire_knowledge() -> None:
+    """When a person spoke to a coding agent, files may have changed; in a recording nobody speaks."""
+    for format_, expected in (("claude_code", None), ("native", "one\n")):
+        told = Told(format_)
+        told.saw(Effect("write", path=f"{CWD}/a.txt", text="one\n"), "", None)
+        told.turn = "2"
+        assert told.guess("cat a.txt") == expected
+
+
+def test_portable_writes_need_proof() -> None:
+    """In any shell but a recorded bash, a silent write is decided only where a write was seen to work."""
+    told = Told("codex")
+    assert told.guess("echo hi > a.txt") is None
+    told.saw("echo hi > a.txt")
+    assert told.guess("echo ho > b.txt") == ""
+
+
+def test_running_in_the_background() -> None:
+    """While a command still runs, files are never sure."""
+    told = Told("codex")
+    told.saw("npm run watch", "", None, ObservationKind.STILL_RUNNING)
+    told.saw("echo hi > a.txt")
+    assert told.guess("cat a.txt") is None
+
+
+def test_contradiction_resets() -> None:
+    """When reality contradicts a prediction, all that was derived is dropped, and the new observation taught."""
+    told = Told()
+    told.saw("X=1; echo hi > a.txt; echo ho > b.txt")
+    told.saw("cat a.txt", "other\n")
+    assert told.guess("cat a.txt") == "other\n"
+    assert told.guess("cat b.txt") is None
+    assert told.guess("echo $X") is None
+
+
+def test_locale_is_learnt() -> None:
+    """An order that only the C locale has lets later orders be decided."""
+    told = Told()
+    told.saw("printf '%s\\n' b A > w.txt")
+    assert told.guess("sort w.txt") is None
+    told.saw("sort w.txt", "A\nb\n")
+    told.saw("printf '%s\\n' B a C > v.txt")
+    told.saw("ls", "README\nv.txt\nw.txt\n")
+    told.saw("printf '%s\\n' R a > u.txt")
+    told.saw("sort u.txt", "R\na\n")
+    assert told.guess("sort v.txt") == "B\nC\na\n"
