@@ -103,7 +103,12 @@ def test_windows() -> None:
 
 def test_order_of_the_c_locale() -> None:
     """Only an upper-case name sorted before an earlier lower-case letter shows the C locale."""
-    for text, shown in (("README\nabc\n", True), ("Abc\nxyz\n", False), ("abc\nxyz\n", False), ("abc\nREADME\n", False)):
+    for text, shown in (
+        ("README\nabc\n", True),
+        ("Abc\nxyz\n", False),
+        ("abc\nxyz\n", False),
+        ("abc\nREADME\n", False),
+    ):
         profile = Profile("auto", "native")
         profile.learn_order(text, text)
         assert profile.collated is shown

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from verifierd import bundled
 from verifierd.predictors.shell.envelope import Envelope
 from verifierd.predictors.shell.profile import Profile
 from verifierd.predictors.shell.sight import Effect, Sight
@@ -11,7 +10,8 @@ from verifierd.predictors.shell.worlds import Session
 from verifierd.types import ObservationKind
 
 CWD = "/home/me/p"
-ENVELOPE = Envelope.load((bundled.root("policies") / "shell" / "gnu.toml").read_text())
+# All that is understood is allowed: what is certified is another matter.
+ENVELOPE = Envelope(None, None)
 
 
 class Told:
@@ -114,11 +114,11 @@ def test_existence_is_not_content() -> None:
 
 def test_unknown_variables() -> None:
     """A variable that nobody set or showed is unknown, also in its length and as a default."""
-    for command in ("echo $TERM", 'echo "${TERM:-none}"', "echo ${#TERM}", "[ -z $TERM ] && echo unset"):
+    for command in ("echo $FLAVOUR", 'echo "${FLAVOUR:-none}"', "echo ${#FLAVOUR}", "[ -z $FLAVOUR ] && echo unset"):
         assert Told().guess(command) is None, command
     told = Told()
-    told.saw("echo $TERM", "xterm\n")
-    assert told.guess("echo ${#TERM}") == "5\n"
+    told.saw("echo $FLAVOUR", "xterm\n")
+    assert told.guess("echo ${#FLAVOUR}") == "5\n"
 
 
 def test_variables_persist() -> None:
@@ -264,11 +264,11 @@ def test_contradiction_resets() -> None:
 def test_locale_is_learnt() -> None:
     """An order that only the C locale has lets later orders be decided."""
     told = Told()
-    told.saw("printf '%s\\n' b A > w.txt")
+    told.saw("printf '%s\\n' b C > w.txt")
     assert told.guess("sort w.txt") is None
-    told.saw("sort w.txt", "A\nb\n")
+    told.saw("sort w.txt", "C\nb\n")
+    assert told.guess("printf '%s\\n' b C | sort") == "C\nb\n"
+    told = Told()
     told.saw("printf '%s\\n' B a C > v.txt")
-    told.saw("ls", "README\nv.txt\nw.txt\n")
-    told.saw("printf '%s\\n' R a > u.txt")
-    told.saw("sort u.txt", "R\na\n")
+    told.saw("ls", "README\na.txt\nv.txt\n")
     assert told.guess("sort v.txt") == "B\nC\na\n"

@@ -68,6 +68,9 @@ _FIND = re.compile(rf"\s*find\s+({_WORD})\s+-type\s+f(?:\s*\|\s*sort)?\s*")
 _VALUE = re.compile(r'\s*echo\s+"?(?:\$\{?([A-Za-z_]\w*)\}?|(~))"?\s*')
 _PRINTED = re.compile(r"\s*printenv\s+([A-Za-z_]\w*)\s*")
 _MISSING = re.compile(r"[^\n]*: No such file or directory\n?")
+# Where not every command may have been run, or its status may be hidden.
+_BRANCHES = re.compile(r"[;|\n(){}]|(?<!&)&(?!&)")
+_FILLERS = frozenset({"echo", "mkdir", "printf", "touch", "true"})
 _LOOKERS = frozenset({"cat", "ls", "head", "tail", "wc", "stat", "grep", "sed", "sort", "cp", "mv", "rm"})
 
 
@@ -90,8 +93,9 @@ def lessons(
         command = command[ahead.end() :]
     if exit_code not in (0, None):
         return _failure(analysis, cwd, observation)
-    if len(analysis.commands) == 1 and analysis.commands[0].name == "mkdir":
-        return _made(analysis, cwd) if exit_code == 0 and not observation.strip() else []
+    if any(part.name == "mkdir" for part in analysis.commands):
+        done = exit_code == 0 and not observation.strip() and not _BRANCHES.search(command)
+        return _made(analysis, cwd) if done else []
     if found := _CAT.fullmatch(command):
         path = _resolve(cwd, _unquote(found[1]))
         taught: list[Lesson] = [Content(path, observation, exact)] if path else []
@@ -104,10 +108,14 @@ def lessons(
 
 
 def _made(analysis: ScriptAnalysis, cwd: str | None) -> list[Lesson]:
-    words = analysis.commands[0].args
-    if any(word is None or word.startswith("-") or "{" in word for word in words):
+    """All commands were run, one after the other, and went well, and none of them brought anything from elsewhere."""
+    if any(part.name not in _FILLERS for part in analysis.commands):
         return []
-    paths = [_resolve(cwd, word) for word in words if word]
+    paths: list[str | None] = []
+    for part in analysis.commands:
+        plain = not any(word is None or word.startswith("-") or "{" in word for word in part.args)
+        if part.name == "mkdir" and plain:
+            paths += [_resolve(cwd, word) for word in part.args if word]
     return [Made(path) for path in paths if path is not None]
 
 

@@ -86,7 +86,7 @@ class Terrain:
                 if path is None:
                     continue
                 reach.add(path)
-                known = self.is_settled(path) or self.is_cut_off(path, world)
+                known = self.is_settled(path) or world.exists(path) or self.is_cut_off(path, world)
                 if not known and not f"{world.cwd}/".startswith(f"{path.rstrip('/')}/"):
                     world.imagine(path, hints, shape=shapes.get(word))
         for path in reach:
