@@ -36,7 +36,7 @@ from verifierd.types import (
     Verdict,
 )
 
-__all__ = ("Pipeline", "Reading")
+__all__ = ("Pipeline", "Reading", "closed")
 
 _DETECT_LINES = 64
 _DETECT_BYTES = 1024**2
@@ -205,9 +205,7 @@ class Pipeline:
             self._follow(reading)
             if tail is not None:
                 reading.source.accept(tail)
-                whole = tail.problem is not None or _is_json(tail.data)
-                torn = msgspec.structs.replace(tail, data=b"", problem="torn_tail")
-                await self._process(reading, [tail if whole else torn])
+                await self._process(reading, [closed(tail)])
             if reading.waiting:
                 await self._pass_over(reading)
             if reading.adapter is not None:
@@ -495,6 +493,12 @@ def _numbered(step: Step) -> bool:
 def _strand(step: Step) -> _Strand:
     """What a step continues. Two files that use one name, such as `1`, must not become one history."""
     return (*step.key, step.origin.path if _numbered(step) else "")
+
+
+def closed(tail: Record) -> Record:
+    """The unterminated end of a source to which nothing will be added: a whole line, or one that is torn."""
+    whole = tail.problem is not None or _is_json(tail.data)
+    return tail if whole else msgspec.structs.replace(tail, data=b"", problem="torn_tail")
 
 
 def _is_json(data: bytes) -> bool:

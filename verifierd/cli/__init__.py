@@ -1,6 +1,7 @@
 """The command line: the only layer that prints and exits. One command a file, loaded only when it is called."""
 
 import importlib
+import io
 import sys
 from typing import Any, NoReturn
 
@@ -9,7 +10,7 @@ import click
 from verifierd import __version__
 from verifierd.errors import VerifierdError
 
-__all__ = ("main",)
+__all__ = ("main", "tell")
 
 _COMMANDS = {
     "run": "Watch agents' logs and judge each step as it happens.",
@@ -66,9 +67,20 @@ class _Failure(click.ClickException):
         self.exit_code = error.exit_code  # type: ignore[misc] # click means it as a constant
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"verifierd: {self.message}", file=file or sys.stderr)
-        if self.hint:
-            click.echo(f"  {self.hint}", file=file or sys.stderr)
+        _say(self.message, self.hint, file)
+
+
+def tell(error: VerifierdError) -> None:
+    """Print an error and its remedy on standard error, where the command goes on."""
+    _say(error.message, error.hint)
+
+
+def _say(message: str, hint: str, file: Any = None) -> None:
+    from verifierd.sanitize import plain  # noqa: PLC0415 - only where there is something to say
+
+    click.echo(f"verifierd: {plain(message)}", file=file or sys.stderr)
+    if hint:
+        click.echo(f"  {plain(hint)}", file=file or sys.stderr)
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -79,5 +91,8 @@ def _verifierd() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit: 0 fine, 1 failed, 2 usage, 75 temporary, 78 bad configuration."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # None where it was closed
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
     _verifierd.main(prog_name="verifierd")
     sys.exit(0)

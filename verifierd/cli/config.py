@@ -5,10 +5,12 @@ from pathlib import Path
 import click
 
 from verifierd import policy
-from verifierd.config import load
+from verifierd.adapters import FORMATS
+from verifierd.config import Config, load
 from verifierd.errors import ConfigError
+from verifierd.predictors import PREDICTORS
 
-__all__ = ("TEMPLATE", "command")
+__all__ = ("TEMPLATE", "command", "require_known")
 
 TEMPLATE = """\
 # verifierd's configuration. Every key is here with its default; those after `#` are not set.
@@ -67,6 +69,7 @@ def init(file: Path) -> None:
 def check(file: Path) -> None:
     """Say whether FILE (verifierd.toml) is a valid configuration, and what it would do."""
     config = load(file)
+    require_known(config, str(file))
     chosen = policy.load(config.policy)
     click.echo(f"{file}: fine")
     for source in config.sources:
@@ -76,3 +79,16 @@ def check(file: Path) -> None:
     click.echo(f"  policy {chosen.id}, predictors {config.predictor or ','.join(chosen.predictors)}")
     if config.http.enabled:
         click.echo(f"  serves http://{config.http.host}:{config.http.port}")
+
+
+def require_known(config: Config, where: str) -> None:
+    """Make sure of the names in a configuration that only other parts of the program know.
+
+    Raises:
+        ConfigError: A format or a predictor is not known.
+    """
+    named = [("sources.format", source.format, ("auto", *FORMATS)) for source in config.sources]
+    named += [("predictor", name.strip(), tuple(PREDICTORS)) for name in (config.predictor or "shell").split(",")]
+    for key, name, known in named:
+        if name not in known:
+            raise ConfigError(f"{where}: `{key}` is `{name}`, which is not known", hint=f"Known: {', '.join(known)}.")

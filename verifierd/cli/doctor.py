@@ -18,11 +18,12 @@ import click
 import msgspec
 from rich.text import Text
 
+from verifierd import __version__
 from verifierd.bundled import root
-from verifierd.cli.view import console
+from verifierd.cli.view import console, counted
 from verifierd.config import Config, agent_folders, default_state
 from verifierd.predictors import PredictorSettings, open_predictor
-from verifierd.sources.directory import expand
+from verifierd.sources.directory import Watcher
 from verifierd.types import Action, History, Origin, Step
 
 __all__ = ("command",)
@@ -53,12 +54,15 @@ def command() -> None:
 
 
 def _python() -> Iterator[_Finding]:
-    version = importlib.metadata.version("verifierd")
-    yield _Finding("ok", f"verifierd {version}, Python {platform.python_version()}, {platform.platform()}")
+    yield _Finding("ok", f"verifierd {__version__}, Python {platform.python_version()}, {platform.platform()}")
 
 
 def _shell() -> Iterator[_Finding]:
-    installed = importlib.metadata.version("bashkit")
+    try:
+        installed = importlib.metadata.version("bashkit")
+    except importlib.metadata.PackageNotFoundError:
+        yield _Finding("bad", "bashkit is not installed: no virtual shell", "Install verifierd again, with pip.")
+        return
     certified = tomllib.loads((root("policies") / "shell" / "gnu.toml").read_text())["bashkit"]
     if installed != certified:
         yield _Finding(
@@ -83,7 +87,7 @@ def _shell() -> Iterator[_Finding]:
     if predicted == "sound\n":
         yield _Finding("ok", f"the virtual shell predicts (bashkit {installed}, certified)")
     else:
-        yield _Finding("bad", f"the virtual shell does not predict: {predicted!r}", "Please report this as a defect.")
+        yield _Finding("bad", f"the virtual shell does not predict: {predicted!r}", "Please report this.")
 
 
 async def _predict(steps: list[Step]) -> str | None:
@@ -121,7 +125,11 @@ def _logs() -> Iterator[_Finding]:
                 "Run as its owner; on macOS allow the terminal Full Disk Access.",
             )
         else:
-            yield _Finding("ok", f"{folder}: {len(expand([str(path)]))} logs")
+            sighting = Watcher((str(path),)).look()
+            yield _Finding("ok", f"{folder}: {counted(len(sighting.ready), 'log')}")
+            for _, error in sighting.troubles:
+                if error is not None:
+                    yield _Finding("note", error.message, error.hint)
 
 
 def _state() -> Iterator[_Finding]:

@@ -1,24 +1,26 @@
 """`verifierd inspect`: what is in logs, without predicting anything."""
 
 import sys
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import anyio
 import click
-import msgspec
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
+from verifierd.cli import tell
 from verifierd.cli.inputs import expand_inputs
 from verifierd.cli.options import format_option, json_option
-from verifierd.cli.view import console
+from verifierd.cli.view import console, counted, print_json
 from verifierd.errors import FormatError, SourceError
 from verifierd.replay.survey import survey, total
 from verifierd.sanitize import plain
 
 __all__ = ("command",)
+
+_MOST_TOOLS = 8
 
 
 @click.command("inspect")
@@ -26,45 +28,74 @@ __all__ = ("command",)
 @format_option
 @json_option
 def command(paths: tuple[str, ...], format_name: str | None, as_json: bool) -> None:  # noqa: FBT001 - click passes it
-    """Say what is in logs (files, folders, globs, or - for standard input): formats, trajectories, steps, kinds."""
-    found: list[dict[str, Any]] = []
-    failed = 0
-    for path in expand_inputs(paths):
-        try:
-            found.append(anyio.run(partial(survey, path, format=format_name or "auto")))
-        except (SourceError, FormatError) as error:
-            failed += 1
-            click.echo(f"verifierd: {error.message}\n  {error.hint}", err=True)
+    """Say what is in logs (files, folders, globs, or - for standard input): formats, trajectories, steps, kinds.
+
+    Exits with 1 if something could not be read, or nothing was found.
+    """
+    troubles: list[SourceError] = []
+
+    def missing(error: SourceError) -> None:
+        troubles.append(error)
+        tell(error)
+
+    screen = None if as_json else console()
+    found = anyio.run(_survey, expand_inputs(paths, missing), format_name or "auto", screen, missing)
     if as_json:
-        sys.stdout.buffer.write(msgspec.json.encode({"files": found, "total": total(found)}) + b"\n")
-    else:
-        _show(found)
-    if not found:
+        print_json({"files": found, "total": total(found)})
+    elif screen is not None and len(found) > 1:
+        _show(screen, f"{len(found):,} files", {**total(found), "format": "all"})
+    if troubles or not found:
         sys.exit(1)
 
 
-def _show(found: list[dict[str, Any]]) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("file", overflow="fold")
-    table.add_column("format", no_wrap=True)
-    for name in ("trajectories", "steps", "shell", "calls", "paired"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("not judged, unread")
-    for file in [*found, {"path": "total", "format": "", **total(found)}] if len(found) > 1 else found:
-        table.add_row(
-            Text(plain(file["path"])),
-            Text(" ".join(filter(None, (file["format"], plain(str(file.get("version") or "")))))),
-            *(str(file.get(key, 0)) for key in ("trajectories", "steps", "shell_steps", "calls", "paired")),
-            Text(_rest(file), style="dim"),
-        )
-    console().print(table)
+async def _survey(
+    files: Sequence[Path | None], format: str, screen: Console | None, missing: Any
+) -> list[dict[str, Any]]:
+    """Each file that can be understood; shown as soon as it is known."""
+    found: list[dict[str, Any]] = []
+    for path in files:
+        try:
+            file = await survey(path, format=format)
+        except SourceError as error:
+            missing(error)
+        except FormatError as error:
+            tell(error)
+        else:
+            found.append(file)
+            if screen is not None:
+                _show(screen, file["path"], file)
+    return found
 
 
-def _rest(file: Mapping[str, Any]) -> str:
-    kinds = {kind: count for kind, count in file.get("by_kind", {}).items() if kind != "env"}
-    unknown = sum(file.get("unknown_records", {}).values())
-    parts = [f"{kind} {count}" for kind, count in kinds.items()]
-    parts += [f"{count} lines {reason}" for reason, count in file.get("quarantined", {}).items()]
-    if unknown:
-        parts.append(f"{unknown} other records")
-    return ", ".join(parts)
+def _show(screen: Console, name: str, file: Mapping[str, Any]) -> None:
+    """A file in a few lines: numbers stay beside their words, however narrow the screen is."""
+    kinds = {kind: count for kind, count in file["by_kind"].items() if kind != "env"}
+    head = [
+        " ".join(filter(None, (file["format"], plain(str(file.get("version") or ""))))),
+        counted(file["trajectories"], "trajectory"),
+        f"{counted(file['steps'], 'step')} ({file['shell_steps']:,} shell)",
+        f"{file['paired']:,} of {counted(file['calls'], 'call')} paired",
+    ]
+    screen.print(Text(plain(name).replace("\n", "⏎"), style="bold", overflow="fold"))
+    _indented(screen, ", ".join(head))
+    for title, counts in (
+        ("tools", _first(file["by_tool"])),
+        ("not judged", kinds),
+        ("unread lines", file["quarantined"]),
+        ("records of unknown type", _first(file["unknown_records"])),
+    ):
+        if counts:
+            _indented(screen, f"{title}: {', '.join(f'{plain(key)} {count:,}' for key, count in counts.items())}")
+
+
+def _first(counts: Mapping[str, int]) -> dict[str, int]:
+    """The largest counts, the others added up."""
+    largest = sorted(counts.items(), key=lambda item: -item[1])
+    others = sum(count for _, count in largest[_MOST_TOOLS:])
+    return {**dict(largest[:_MOST_TOOLS]), **({"others": others} if others else {})}
+
+
+def _indented(screen: Console, text: str) -> None:
+    rows = [text] if screen.soft_wrap else Text(text).wrap(screen, max(20, screen.width - 4))
+    for row in rows:
+        screen.print(Text("    ").append(row), style="dim")

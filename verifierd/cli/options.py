@@ -1,21 +1,39 @@
 """Options that several commands share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from verifierd.adapters import FORMATS
+from verifierd.predictors import PREDICTORS
+
 __all__ = ("format_option", "json_option", "judging_options")
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _known(kind: str, known: Sequence[str]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    """A callback that refuses names, joined by commas, that are not known."""
+
+    def check(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+        names = [] if value is None else [name.strip() for name in value.split(",")]
+        for name in names:
+            if name not in known:
+                raise click.BadParameter(f"no {kind} is called `{name}`; known ones: {', '.join(known)}")
+        return value
+
+    return check
+
 
 format_option: _Decorator = click.option(
     "--format",
     "format_name",
     default=None,
     metavar="auto|NAME",
-    help="Read the logs as this format; `auto` decides on their shape.",
+    callback=_known("format", ("auto", *FORMATS)),
+    help=f"Read the logs as this format ({', '.join(FORMATS)}); `auto` decides on their shape.",
 )
 
 json_option: _Decorator = click.option(
@@ -23,7 +41,12 @@ json_option: _Decorator = click.option(
 )
 
 _JUDGING: tuple[_Decorator, ...] = (
-    click.option("--predictor", metavar="NAME[,NAME...]", help="Who predicts; several are asked in turn."),
+    click.option(
+        "--predictor",
+        metavar="NAME[,NAME...]",
+        callback=_known("predictor", tuple(PREDICTORS)),
+        help=f"Who predicts ({', '.join(PREDICTORS)}); several are asked in turn.",
+    ),
     click.option(
         "--predictions",
         type=click.Path(path_type=Path),

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import anyio
 import click
-import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from verifierd import log
+from verifierd.cli import tell
 from verifierd.cli.inputs import expand_inputs
 from verifierd.cli.options import json_option, judging_options
-from verifierd.cli.view import card, console, line, summary_table
+from verifierd.cli.view import card, console, counted, line, print_json, print_line, summary_table
 from verifierd.composition import Choice
-from verifierd.errors import FormatError
+from verifierd.errors import SourceError, VerifierdError
 from verifierd.replay.runner import replay
 from verifierd.replay.summary import Summary
 from verifierd.types import Verdict, VerdictKind
@@ -51,37 +51,69 @@ def command(
     seed: int,  # noqa: ARG001 - of the contract; nothing here is random yet
     as_json: bool,
 ) -> None:
-    """Judge recorded trajectories (files, folders, globs, or - for standard input) and sum up."""
-    log.setup(level="warning")
-    files = expand_inputs(paths)
+    """Judge recorded trajectories (files, folders, globs, or - for standard input) and sum up.
+
+    Exits with 1 if something could not be read, or nothing was found.
+    """
+    log.setup(level="error")
+    troubles: list[VerifierdError] = []
+
+    def missing(error: VerifierdError) -> None:
+        if isinstance(error, SourceError):
+            troubles.append(error)
+        tell(error)
+
+    files = expand_inputs(paths, missing)
+    _spare(files, out)
     summary = Summary()
     choice = Choice(policy=policy or "default", predictor=predictor, predictions=predictions, limit=limit)
     target = console(stderr=as_json)
     shown = _Listing(target, listed)
     began = time.perf_counter()
     with _bar() as progress:
-        task = progress.add_task("", total=sum(path.stat().st_size for path in files if path is not None))
+        sizes = {str(path): _size(path) for path in files if path is not None}
+        task = progress.add_task("", total=sum(sizes.values()))
         done: dict[str, int] = {}
 
         def advance(path: str, end: int) -> None:
-            progress.update(task, advance=end - done.get(path, 0), description=f"{summary.steps} steps")
+            end = min(end, sizes.get(path, 0))  # an archive holds more than its size
+            progress.update(task, advance=end - done.get(path, 0), description=counted(summary.steps, "step"))
             done[path] = end
 
-        shown.screen = progress.console if progress.console.is_terminal and not as_json else target
+        if target.is_terminal:
+            shown.screen = progress.console if as_json else target
         readings = anyio.run(
-            lambda: replay(files, choice, sinks=(summary, shown), out=out, format=format_name or "auto", on=advance)
+            lambda: replay(
+                files,
+                choice,
+                sinks=(summary, shown),
+                out=out,
+                format=format_name or "auto",
+                on=advance,
+                tell=missing,
+            )
         )
     document = summary.document(wall=time.perf_counter() - began)
     if as_json:
-        sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
-    else:
+        print_json(document)
+    elif readings:
         shown.rest()
         target.print(summary_table(document))
-    if not any(reading.adapter is not None for reading in readings):
-        raise FormatError(
-            "nothing was read: no file is in a format that verifierd knows",
-            hint="If they are an agent's logs, name the format with --format; `verifierd inspect PATH` says more.",
-        )
+    if troubles or not readings:
+        sys.exit(1)
+
+
+def _spare(files: Sequence[Path | None], out: Path | None) -> None:
+    """Refuse to replace what is to be read."""
+    if out is not None and any(path is not None and out.exists() and out.samefile(path) for path in files):
+        raise click.BadParameter(f"{out} is one of the inputs; name another file", param_hint="--out")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # it has gone; reading it says so
+        return 0
 
 
 class _Listing:
@@ -95,10 +127,11 @@ class _Listing:
 
     async def emit(self, verdicts: Sequence[Verdict]) -> None:
         for verdict in verdicts:
-            if verdict.verdict is VerdictKind.OFF_PATH and self._listed != "abstain":
-                self._card(verdict)
+            if verdict.verdict is VerdictKind.OFF_PATH:
+                if self._listed != "abstain":
+                    self._card(verdict)
             elif self._listed in ("all", verdict.verdict.value):
-                self.screen.print(line(verdict))
+                print_line(self.screen, line(verdict))
 
     async def aclose(self) -> None:
         """Nothing is held."""
@@ -113,7 +146,7 @@ class _Listing:
     def rest(self) -> None:
         """Say how many were not shown."""
         if self._unshown:
-            self.screen.print(f"… and {self._unshown} more off-path steps; --out FILE has them all\n")
+            self.screen.print(f"… and {counted(self._unshown, 'more off-path step')}; --out FILE has them all\n")
 
 
 def _bar() -> Progress:

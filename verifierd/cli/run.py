@@ -1,23 +1,27 @@
 """`verifierd run`: the daemon."""
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
 import click
 import msgspec
+import structlog
 from rich.console import Console
 from rich.text import Text
 
 from verifierd import log
+from verifierd.cli.config import require_known
 from verifierd.cli.options import json_option, judging_options
-from verifierd.cli.view import card, console, line, summary_table
+from verifierd.cli.view import card, console, line, print_json, print_line, short, summary_table
 from verifierd.composition import Choice
-from verifierd.config import Config, SourceConfig, default_state, load
+from verifierd.config import Config, SourceConfig, default_state, duration, load
 from verifierd.daemon import Daemon, Started
 from verifierd.errors import ConfigError
 from verifierd.replay.summary import Summary
+from verifierd.sanitize import plain
 from verifierd.sinks.events import Events
 from verifierd.stages import Sink
 from verifierd.types import Verdict, VerdictKind
@@ -59,6 +63,7 @@ def command(
     globs) these alone, from their beginning.
     """
     settings = load(config)
+    require_known(settings, str(config))
     settings = _overridden(settings, paths, start, port, format_name)
     if not settings.sources:
         raise ConfigError(
@@ -84,34 +89,62 @@ def command(
         sinks=sinks,
         on_started=lambda started: _welcome(screen, started, once=once),
     )
-    began = anyio.run(_timed, daemon, once)
-    document = summary.document(wall=began)
+    wall, failed = anyio.run(_timed, daemon, once)
+    document = summary.document(wall=wall)
     if as_json:
-        sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
+        print_json(document)
     elif document["steps"]:
         console().print(summary_table(document))
     elif once:
         click.echo("no new step")
+    if once and failed:
+        sys.exit(1)
 
 
 class _Screen:
-    """Shows steps on the terminal as they are judged: off-path ones as cards, others as one line a trajectory."""
+    """Shows steps on the terminal as they are judged.
+
+    Steps off path are cards, those on path a line each; steps that were not decided in a row are one line together,
+    since on real sessions they are most.
+    """
 
     def __init__(self, screen: Console) -> None:
         self._screen = screen
 
     async def emit(self, verdicts: Sequence[Verdict]) -> None:
+        undecided: dict[str, list[Verdict]] = {}
         for verdict in verdicts:
-            self._screen.print(card(verdict) if verdict.verdict is VerdictKind.OFF_PATH else line(verdict))
+            if verdict.verdict is VerdictKind.ABSTAIN:
+                undecided.setdefault(verdict.trajectory, []).append(verdict)
+                continue
+            self._tell(undecided.pop(verdict.trajectory, []))
+            if verdict.verdict is VerdictKind.OFF_PATH:
+                self._screen.print(card(verdict))
+            else:
+                print_line(self._screen, line(verdict))
+        for rest in undecided.values():
+            self._tell(rest)
 
     async def aclose(self) -> None:
         """Nothing is held."""
 
+    def _tell(self, undecided: Sequence[Verdict]) -> None:
+        if len(undecided) == 1:
+            print_line(self._screen, line(undecided[0]))
+        elif undecided:
+            first, last = undecided[0], undecided[-1]
+            reasons = Counter(verdict.reason for verdict in undecided)
+            text = Text("· ", style="dim")
+            text.append(f"{short(first.trajectory)} #{first.step} to #{last.step}", style="cyan")
+            text.append("  " + ", ".join(f"{reason} {count}" for reason, count in reasons.most_common()))
+            print_line(self._screen, text)
 
-async def _timed(daemon: Daemon, once: bool) -> float:  # noqa: FBT001 - anyio.run passes by position
+
+async def _timed(daemon: Daemon, once: bool) -> tuple[float, int]:  # noqa: FBT001 - anyio.run passes by position
+    """Seconds it took, and how many paths could not be read."""
     began = anyio.current_time()
-    await daemon.run(once=once)
-    return anyio.current_time() - began
+    failed = await daemon.run(once=once)
+    return anyio.current_time() - began, failed
 
 
 def _overridden(
@@ -120,7 +153,11 @@ def _overridden(
     """The settings with what the command line says instead."""
     try:
         if paths:
-            settings = msgspec.structs.replace(settings, sources=(SourceConfig(paths=paths, start="beginning"),))
+            # The state knows files by their path, and the next run may start elsewhere.
+            whole = tuple(path if path == "-" else str(Path(path).expanduser().absolute()) for path in paths)
+            settings = msgspec.structs.replace(settings, sources=(SourceConfig(paths=whole, start="beginning"),))
+        elif start is not None:
+            duration(start)
         changes = {key: value for key, value in (("start", start), ("format", format_name)) if value is not None}
         if changes:
             settings = msgspec.structs.replace(
@@ -135,6 +172,13 @@ def _overridden(
 
 def _welcome(screen: Console, started: Started, *, once: bool) -> None:
     if not screen.is_terminal:
+        structlog.get_logger(component="daemon").info(
+            "started",
+            url=started.url,
+            verdicts=str(started.verdicts),
+            state=str(started.state),
+            watched=list(started.watched),
+        )
         return
     for name, value in (
         ("watching", ", ".join(started.watched)),
@@ -142,8 +186,8 @@ def _welcome(screen: Console, started: Started, *, once: bool) -> None:
         ("metrics", f"{started.url}/metrics" if started.url else None),
         ("recent", f"{started.url}/api/verdicts" if started.url else None),
         ("state", str(started.state)),
-        ("log", "here, on standard error"),
+        ("log", "here"),
     ):
         if value is not None:
-            screen.print(Text.assemble((f"{name:>9} ", "dim"), value))
-    screen.print(Text("stops with Ctrl-C" if not once else "", style="dim"))
+            screen.print(Text.assemble((f"{name:>9}  ", "dim"), plain(value)), soft_wrap=True)
+    screen.print(Text("" if once else "           stop with Ctrl-C\n", style="dim"))

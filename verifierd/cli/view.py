@@ -1,62 +1,94 @@
-"""What a person sees on the terminal: cards of off-path steps, and tables.
+"""What a person sees on the terminal: cards of off-path steps, lines of others, and tables.
 
 Everything shown has gone through `sanitize`; it is put on the screen as `Text`, never as markup.
 """
 
 import difflib
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from verifierd.sanitize import plain
 from verifierd.scoring.difference import differences
 from verifierd.types import Verdict, VerdictKind
 
-__all__ = ("card", "console", "line", "share", "summary_table")
+__all__ = ("card", "console", "counted", "line", "print_json", "print_line", "share", "short", "summary_table")
 
 STYLES = {VerdictKind.ON_PATH: "green", VerdictKind.OFF_PATH: "bold red", VerdictKind.ABSTAIN: "dim"}
 _MARKS = {VerdictKind.ON_PATH: "✓", VerdictKind.OFF_PATH: "✗", VerdictKind.ABSTAIN: "·"}
 _MOST_LINES = 24
+_MOST_SIGNALS = 4
+_MOST_TOOLS = 12
 _CONTEXT = 2
+_NAME = 20
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that colours only on a terminal."""
-    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+    """A console that colours and wraps only on a terminal."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, highlight=False, soft_wrap=stream is None or not stream.isatty())
+
+
+def print_json(document: object) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
+    sys.stdout.buffer.flush()  # so that a reader who left shows here and not at the very end
 
 
 def line(verdict: Verdict) -> Text:
-    """One step on one line."""
-    action = verdict.action.split("\n", 1)[0]
+    """One step on one line; print it with `print_line`."""
     text = Text(f"{_MARKS[verdict.verdict]} ", style=STYLES[verdict.verdict])
-    text.append(f"{verdict.verdict.value.replace('_', ' '):9}", style=STYLES[verdict.verdict])
-    text.append(f" {verdict.reason:15} ", style="dim")
-    text.append(f"{verdict.trajectory} #{verdict.step} ", style="cyan")
-    text.append(action)
-    text.truncate(200, overflow="ellipsis")
+    text.append(f"{short(verdict.trajectory)} #{verdict.step}", style="cyan")
+    if verdict.verdict is VerdictKind.ABSTAIN:
+        text.append(f"  {verdict.reason}", style="dim")
+    text.append(f"  {_one_line(verdict.action)}")
     return text
 
 
-def card(verdict: Verdict) -> RenderableType:
+def print_line(screen: Console, text: Text) -> None:
+    """A text that is cut at the edge of a terminal, and whole elsewhere."""
+    if screen.soft_wrap:
+        screen.print(text)
+    else:
+        screen.print(text, no_wrap=True, overflow="ellipsis")
+
+
+def short(trajectory: str) -> str:
+    """A trajectory's name with long parts, such as those of a UUID, cut."""
+    parts = (part if len(part) <= _NAME else f"{part[:8]}…" for part in trajectory.split("/"))
+    return _one_line("/".join(parts))
+
+
+def card(verdict: Verdict) -> Text:
     """An off-path step: where, what was asked, predicted against observed, why."""
-    head = Text("✗ off path ", style="bold red")
-    head.append(f"{verdict.trajectory} #{verdict.step}", style="bold cyan")
-    head.append(f"  {verdict.tool}  ", style="dim")
-    head.append(f"{verdict.origin.path}:{verdict.origin.offset}", style="dim")
-    parts: list[RenderableType] = [head, _action(verdict)]
+    rows = [
+        Text.assemble(
+            ("✗ off path  ", STYLES[VerdictKind.OFF_PATH]),
+            (f"{_one_line(verdict.trajectory)} #{verdict.step}", "bold cyan"),
+            (f"  {_one_line(verdict.tool)}", "dim"),
+        ),
+        Text(f"in {_one_line(verdict.origin.path)}, at byte {verdict.origin.offset}", style="dim"),
+        _action(verdict),
+    ]
     if verdict.predicted is not None and verdict.predicted != verdict.observed:
-        parts.append(_diff(verdict.predicted, verdict.observed))
-    for signal in verdict.signals[:4]:
-        reason = Text(f"{signal.name} ", style="red")
-        reason.append(signal.detail.replace("\n", "⏎"))
+        rows += _diff(verdict.predicted, verdict.observed)
+    for signal in verdict.signals[:_MOST_SIGNALS]:
+        reason = Text(f"{signal.name}: ", style="red")
+        reason.append(_one_line(signal.detail))
         if signal.span is not None:
-            reason.append(f"  characters {signal.span[0]}-{signal.span[1]}", style="dim")
-        parts.append(reason)
-    parts.append(Text(f"verdict {verdict.verdict_id}", style="dim"))
-    return Group(parts[0], *(Padding(part, (0, 0, 0, 2)) for part in parts[1:]), Text())
+            reason.append(f"  (characters {signal.span[0]} to {signal.span[1]})", style="dim")
+        rows.append(reason)
+    rows.append(Text(f"verdict {verdict.verdict_id}", style="dim"))
+    return Text("\n  ").join(rows).append("\n")
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", "⏎")
 
 
 def _action(verdict: Verdict) -> Text:
@@ -64,84 +96,93 @@ def _action(verdict: Verdict) -> Text:
     text = Text("$ ", style="bold")
     text.append(lines[0], style="bold")
     if len(lines) > 1:
-        text.append(f"  (+{len(lines) - 1} lines)", style="dim")
+        text.append(f"  (+{counted(len(lines) - 1, 'line')})", style="dim")
     return text
 
 
-def _diff(predicted: str, observed: str) -> Text:
-    """Predicted against observed, changed lines side by side in red and green, the changed characters in reverse."""
+def _diff(predicted: str, observed: str) -> list[Text]:
+    """Predicted against observed: changed lines one above the other, the changed characters in reverse."""
     left, right = predicted.rstrip("\n").split("\n"), observed.rstrip("\n").split("\n")
-    text = Text()
-    shown = 0
+    rows: list[Text] = []
     for group in difflib.SequenceMatcher(None, left, right, autojunk=False).get_grouped_opcodes(_CONTEXT):
         for tag, left_start, left_end, right_start, right_end in group:
             if tag == "equal":
-                for same in left[left_start:left_end]:
-                    text.append(f"            │ {same}\n", style="dim")
-                    shown += 1
+                rows += [Text(f"          │ {same}", style="dim") for same in left[left_start:left_end]]
                 continue
             was, now = "\n".join(left[left_start:left_end]), "\n".join(right[right_start:right_end])
-            text.append(_side("predicted", was, [(d.start, d.end) for d in differences(now, was)], "red"))
-            text.append(_side("observed", now, [(d.start, d.end) for d in differences(was, now)], "green"))
-            shown += left_end - left_start + right_end - right_start
-        if shown > _MOST_LINES:
-            text.append("            … more differences below\n", style="dim")
+            rows += _side("predicted", was, [(d.start, d.end) for d in differences(now, was)], "red")
+            rows += _side("observed", now, [(d.start, d.end) for d in differences(was, now)], "green")
+        if len(rows) > _MOST_LINES:
+            rows.append(Text("          … more differences below", style="dim"))
             break
-    text.rstrip()
-    return text
+    if not rows:
+        rows.append(Text("          │ they differ in the line ends at the end only", style="dim"))
+    return rows
 
 
-def _side(name: str, block: str, changed: Sequence[tuple[int, int]], style: str) -> Text:
+def _side(name: str, block: str, changed: Sequence[tuple[int, int]], style: str) -> list[Text]:
     if not block:
-        return Text(f"{name:>11} │ (nothing)\n", style=f"{style} italic")
+        return [Text(f"{name:>9} │ (nothing)", style=f"{style} italic")]
     body = Text(block, style=style)
     for start, end in changed:
         body.stylize(f"{style} reverse", start, end)
-    text = Text()
+    rows = []
     for number, row in enumerate(body.split("\n", allow_blank=True)):
         if number == _MOST_LINES:
-            text.append(f"{'':>11} │ …\n", style="dim")
+            rows.append(Text("          │ …", style="dim"))
             break
-        text.append(f"{name if number == 0 else '':>11} │ ", style=style)
-        text.append(row)
-        text.append("\n")
-    return text
+        rows.append(Text(f"{name if number == 0 else '':>9} │ ", style=style).append(row))
+    return rows
 
 
 def summary_table(document: Mapping[str, Any]) -> RenderableType:
-    """The summary of a replay, or of a state, as a person likes to read it."""
+    """The summary of a replay, or of a run, as a person likes to read it."""
     steps = document["steps"]
-    verdicts = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    verdicts.add_column(no_wrap=True)
-    verdicts.add_column(justify="right")
-    verdicts.add_column(justify="right")
-    verdicts.add_column(overflow="fold")
     reasons = ", ".join(f"{name} {count}" for name, count in _largest(document["reasons"]))
+    rows = [
+        Text(
+            f"{counted(steps, 'step')} of {counted(document['trajectories'], 'trajectory')}"
+            f" in {document['seconds']['wall']:.1f} s",
+            style="bold",
+        )
+    ]
     for kind in VerdictKind:
         count = document["verdicts"][kind.value]
-        why = reasons if kind is VerdictKind.ABSTAIN else ""
-        verdicts.add_row(
-            Text(f"{_MARKS[kind]} {kind.value.replace('_', ' ')}", style=STYLES[kind]),
-            str(count),
-            share(count, steps),
-            Text(why, style="dim"),
-        )
+        row = Text(f"{_MARKS[kind]} {kind.value.replace('_', ' '):9}", style=STYLES[kind] if count else "dim")
+        row.append(f"{count:>7} {share(count, steps):>6}", style="default")
+        if kind is VerdictKind.ABSTAIN and reasons:
+            row.append(f"  {reasons}", style="dim")
+        rows.append(row)
+    return Group(*rows, Text(), _tools(document))
+
+
+def _tools(document: Mapping[str, Any]) -> Table:
     tools = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("tool", "steps", "on path", "off path", "abstain", "checked"):
-        tools.add_column(name, justify="left" if name == "tool" else "right", no_wrap=name != "tool")
-    for name, counts in sorted(document["by_tool"].items(), key=lambda item: -item[1]["steps"])[:12]:
+        tools.add_column(name, justify="left" if name == "tool" else "right", no_wrap=True, overflow="ellipsis")
+    largest = sorted(document["by_tool"].items(), key=lambda item: -item[1]["steps"])
+    for name, counts in largest[:_MOST_TOOLS]:
         checked = document["coverage"]["by_tool"][name]
         tools.add_row(
-            Text(name),
+            Text(_one_line(plain(name))),
             *(str(counts[key]) for key in ("steps", "on_path", "off_path", "abstain")),
             share(checked["above_zero"], checked["steps"]),
         )
-    return Group(verdicts, Text(), tools)
+    if others := largest[_MOST_TOOLS:]:
+        sums = (str(sum(counts[key] for _, counts in others)) for key in ("steps", "on_path", "off_path", "abstain"))
+        tools.add_row(Text(f"and {counted(len(others), 'other')}", style="dim"), *sums, "")
+    return tools
 
 
 def share(part: float, whole: float) -> str:
     """A percentage, or a dash where there is nothing to divide by."""
     return f"{100 * part / whole:.0f} %" if whole else "-"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 step`, `2 steps`, `2 trajectories`."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
 
 
 def _largest(counts: Mapping[str, int]) -> Iterable[tuple[str, int]]:

@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import structlog
-
 from verifierd.composition import Choice, judging
-from verifierd.errors import SourceError
+from verifierd.errors import FormatError, SourceError, StateError, VerifierdError
 from verifierd.metrics import Metrics
 from verifierd.pipeline import Pipeline, Reading
+from verifierd.replay.survey import not_understood
 from verifierd.sanitize import Sanitizer
 from verifierd.sinks.jsonl import JsonlSink
 from verifierd.sources import open_source
@@ -17,8 +16,6 @@ from verifierd.stages import Sink
 from verifierd.store import Store
 
 __all__ = ("replay",)
-
-_log = structlog.get_logger(component="replay")
 
 
 async def replay(
@@ -29,10 +26,11 @@ async def replay(
     out: Path | None = None,
     format: str = "auto",
     on: Callable[[str, int], None] = lambda _path, _end: None,
+    tell: Callable[[VerifierdError], None] = lambda _error: None,
 ) -> list[Reading]:
     """Read each file to its end and judge all of it, with a private state that is thrown away.
 
-    A file that turns out unreadable is logged and skipped; the rest goes on.
+    A file that turns out unreadable, or in no known format, is told and skipped; the rest goes on.
 
     Args:
         files: What to read, in this order; None is standard input.
@@ -41,9 +39,10 @@ async def replay(
         out: A verdict JSONL to write beside them; an existing file is replaced.
         format: A format's name, or `auto`.
         on: Told a path and how many of its bytes are done.
+        tell: Told why a file is skipped.
 
     Returns:
-        What became of each file, in order, without those that could not be read.
+        The files that were read, in order.
 
     Raises:
         ConfigError: A policy or a predictor is wrong.
@@ -54,7 +53,7 @@ async def replay(
         await store.open()
         stack.push_async_callback(store.aclose)
         if out is not None:
-            out.unlink(missing_ok=True)
+            _remove(out)
             jsonl = JsonlSink(out, store)
             await jsonl.open()
             sinks = (jsonl, *sinks)
@@ -67,9 +66,10 @@ async def replay(
         for path in files:
             if pipeline.exhausted:
                 break
-            reading = await _read(pipeline, path, format, on)
-            if reading is not None:
-                done.append(reading)
+            try:
+                done.append(await _read(pipeline, path, format, on))
+            except (SourceError, FormatError) as error:
+                tell(error)
         return done
 
 
@@ -78,18 +78,25 @@ async def _read(
     path: Path | None,
     format: str,
     on: Callable[[str, int], None],
-) -> Reading | None:
+) -> Reading:
+    source = open_source("-" if path is None else path)
     try:
-        source = open_source("-" if path is None else path)
-        try:
-            reading = Reading(source, format=format)
-            while await pipeline.pump(reading) and not pipeline.exhausted:
-                on(source.path, reading.end)
-            await pipeline.finish(reading)
-        finally:
-            await source.aclose()
-    except SourceError as error:
-        _log.warning("file_skipped", path=str(path), error=error.message, hint=error.hint)
-        return None
+        reading = Reading(source, format=format)
+        while await pipeline.pump(reading) and not pipeline.exhausted:
+            on(source.path, reading.end)
+        await pipeline.finish(reading)
+    finally:
+        await source.aclose()
     on(source.path, reading.end)
+    if reading.adapter is None and not pipeline.exhausted:
+        raise not_understood(source.path, empty=not reading.complained)
     return reading
+
+
+def _remove(out: Path) -> None:
+    try:
+        out.unlink(missing_ok=True)
+    except OSError as error:
+        raise StateError(
+            f"{out}: cannot be replaced: {error.strerror or error}", hint="Name another file after --out."
+        ) from error

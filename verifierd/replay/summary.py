@@ -9,6 +9,9 @@ from verifierd.types import Abstain, ObservationKind, Tokens, Verdict, VerdictKi
 
 __all__ = ("Summary",)
 
+_MOST_TOOLS = 1_000
+_MOST_TIMES = 100_000
+
 
 class _Tool:
     """Counts of one tool."""
@@ -34,6 +37,7 @@ class Summary:
         self._tools: dict[str, _Tool] = {}
         self._tokens: Counter[str] = Counter()
         self._seconds = array("d")
+        self._every = 1  # of the steps' times, how many one of those kept stands for
 
     @property
     def steps(self) -> int:
@@ -49,8 +53,9 @@ class Summary:
         for verdict in verdicts:
             self._trajectories.add(verdict.trajectory)
             self._kinds[verdict.observation_kind] += 1
-            self._seconds.append(verdict.seconds.total)
-            tool = self._tools.setdefault(verdict.tool, _Tool())
+            self._time(verdict.seconds.total)
+            known = verdict.tool in self._tools or len(self._tools) < _MOST_TOOLS
+            tool = self._tools.setdefault(verdict.tool if known else "other", _Tool())
             tool.verdicts[verdict.verdict] += 1
             if verdict.verdict is VerdictKind.ABSTAIN:
                 self._reasons[verdict.reason] += 1
@@ -61,6 +66,15 @@ class Summary:
                 tool.status_checked += verdict.status_checked
             for name in Tokens.__struct_fields__:
                 self._tokens[name] += getattr(verdict.tokens, name)
+
+    def _time(self, seconds: float) -> None:
+        """Keep the time of every so-many-th step, ever fewer, so that a daemon may run for years."""
+        if (self.steps - 1) % self._every:
+            return
+        self._seconds.append(seconds)
+        if len(self._seconds) >= _MOST_TIMES:
+            del self._seconds[1::2]
+            self._every *= 2
 
     async def aclose(self) -> None:
         """Nothing is held."""
@@ -97,7 +111,7 @@ class Summary:
                 }
                 for name, tool in tools
             },
-            "tokens": dict(self._tokens) or {name: 0 for name in Tokens.__struct_fields__},
+            "tokens": dict(self._tokens) or dict.fromkeys(Tokens.__struct_fields__, 0),
             "seconds": {"wall": wall, **self._percentiles()},
         }
 

@@ -1,17 +1,18 @@
 """What is in a log, without predicting anything: the work of `verifierd inspect`."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
-from verifierd.adapters import detect, open_adapter
-from verifierd.errors import FormatError, SourceError
+from verifierd.adapters import FORMATS, detect, open_adapter
+from verifierd.errors import FormatError
+from verifierd.pipeline import closed
 from verifierd.sources import open_source
-from verifierd.stages import Adapter
+from verifierd.stages import Adapter, Source
 from verifierd.types import Record, Step
 
-__all__ = ("survey", "total")
+__all__ = ("not_understood", "survey", "total")
 
 _HEAD = 64
 _SIZE = 256 * 1024
@@ -26,27 +27,26 @@ async def survey(path: Path | None, *, format: str = "auto") -> dict[str, Any]:
     """
     source = open_source("-" if path is None else path)
     counts = _Counts()
-    head: list[Record] = []
     adapter: Adapter | None = None if format == "auto" else open_adapter(format, path=source.path)
+    head: list[Record] = []
+    empty = True
     try:
-        while True:
-            records = list(await source.read(records=256, size=_SIZE))
-            ended = not records
-            if ended and (rest := await source.tail()) is not None:
-                source.accept(rest)
-                records.append(rest)
+        async for record in _records(source):
+            head.append(record)
             if adapter is None:
-                head.extend(records)
-                if len(head) < _HEAD and not ended:
+                empty = empty and not record.data.strip() and record.problem is None
+                name = detect([record.data], source.path)
+                if name is None:
+                    head = head[-_HEAD:]  # as many as the pipeline holds until it knows the format
                     continue
-                records, head = head, []
-                adapter = _adapter(records, source.path)
-            for record in records:
-                counts.add(adapter.feed(record))
-            if ended:
-                break
+                adapter = open_adapter(name, path=source.path)
+            for held in head:
+                counts.add(adapter.feed(held))
+            head.clear()
     finally:
         await source.aclose()
+    if adapter is None:
+        raise not_understood(source.path, empty=empty)
     counts.add(adapter.finish())
     return {
         "path": source.path,
@@ -54,6 +54,16 @@ async def survey(path: Path | None, *, format: str = "auto") -> dict[str, Any]:
         "version": adapter.counts.version,
         **counts.document(adapter),
     }
+
+
+async def _records(source: Source) -> AsyncIterator[Record]:
+    """All there is, the unterminated end included."""
+    while records := await source.read(records=256, size=_SIZE):
+        for record in records:
+            yield record
+    if (tail := await source.tail()) is not None:
+        source.accept(tail)
+        yield closed(tail)
 
 
 def total(files: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -69,15 +79,14 @@ def total(files: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return added
 
 
-def _adapter(records: list[Record], path: str) -> Adapter:
-    name = detect([record.data for record in records], path)
-    if name is None:
-        if not any(record.data.strip() for record in records):
-            raise FormatError(f"{path}: empty", hint="There is nothing to read in it yet.")
-        raise FormatError(
-            f"{path}: in no format that verifierd knows", hint="If it is an agent's log, name its format with --format."
-        )
-    return open_adapter(name, path=path)
+def not_understood(path: str, *, empty: bool) -> FormatError:
+    """What to say of a file in which no step was found because its format is not known."""
+    if empty:
+        return FormatError(f"{path}: is empty", hint="There is nothing to read in it yet.")
+    return FormatError(
+        f"{path}: is in no format that verifierd knows",
+        hint=f"If it is an agent's log, name its format: --format {'|'.join(FORMATS)}.",
+    )
 
 
 class _Counts:
