@@ -1,7 +1,9 @@
 """The command line: the only layer that prints and exits. One command a file, loaded only when it is called."""
 
+import errno
 import importlib
 import io
+import os
 import sys
 from typing import Any, NoReturn
 
@@ -43,6 +45,11 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except VerifierdError as error:
             raise _Failure(error) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise  # whoever read the output has seen enough: click ends quietly
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered would fail at the very end, again
+            raise _Failure(VerifierdError(_described(error))) from error
         except BaseExceptionGroup as group:
             # Task groups wrap what ended them; a person needs the first cause.
             expected = group.subgroup(VerifierdError)
@@ -56,6 +63,12 @@ def _first(group: BaseExceptionGroup[VerifierdError]) -> VerifierdError:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def _described(error: OSError) -> str:
+    """What the system refused; usually that output be written where there is no room."""
+    place = f"{error.filename}: " if error.filename is not None else ""
+    return f"{place}{error.strerror or error}"
 
 
 class _Failure(click.ClickException):
@@ -91,8 +104,11 @@ def _verifierd() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit: 0 fine, 1 failed, 2 usage, 75 temporary, 78 bad configuration."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by whoever started us; the next file must not take its number
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - until the end
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # None where it was closed
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
     _verifierd.main(prog_name="verifierd")
     sys.exit(0)

@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -112,6 +113,11 @@ class _Screen:
         self._screen = screen
 
     async def emit(self, verdicts: Sequence[Verdict]) -> None:
+        """Show them; a terminal that has gone is no reason to stop."""
+        with suppress(OSError):
+            self._show(verdicts)
+
+    def _show(self, verdicts: Sequence[Verdict]) -> None:
         undecided: dict[str, list[Verdict]] = {}
         for verdict in verdicts:
             if verdict.verdict is VerdictKind.ABSTAIN:

@@ -31,7 +31,7 @@ _NAME = 20
 def console(*, stderr: bool = False) -> Console:
     """A console that colours and wraps only on a terminal."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, highlight=False, soft_wrap=stream is None or not stream.isatty())
+    return Console(stderr=stderr, highlight=False, soft_wrap=not stream.isatty())
 
 
 def print_json(document: object) -> None:
