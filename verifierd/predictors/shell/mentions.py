@@ -13,6 +13,7 @@ __all__ = (
     "paths_named",
     "patterns_named",
     "references",
+    "settled_targets",
     "variables_named",
     "write_targets",
 )
@@ -23,7 +24,7 @@ ANY = "\1"
 _LONGEST_NAME = 255
 _HINTS = 24
 _PATTERNS = 8
-_PATH = re.compile(r"[\w./@~+,:=%-]+")
+_PATH = re.compile(r"[^\n]{1,255}")
 _RAW = re.compile(r"[\w.+@~-]*(?:/[\w.+@~-]+)+|[\w+-]*\.[\w.+-]+")
 _WORD = re.compile(r"[A-Za-z_][\w.+-]*")
 _GLOB = re.compile(r"[^\s'\"|;&<>()=]*[*?\[][^\s'\"|;&<>()]*")
@@ -32,6 +33,9 @@ _BRACES = re.compile(r"[\w./+,-]*\{[\w./+,-]+\}[\w./+,{}-]*")
 _REFERENCE = re.compile(r"\$\{?[#!]?([A-Za-z_]\w*)")
 # Where a bare word may be a variable.
 _BARE = re.compile(r"\(\(|\blet\b|\bprintenv\b|-[velgn][qtet]\b|\bdeclare\b|-v\s|\bexport\b|\breadonly\b|\$\[")
+_QUOTED = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"")
+# Where not every command may have been run.
+_BRANCHES = re.compile(r"[|(){}]|(?<!&)&(?!&)|\b(?:if|for|while|until|case|test)\b|\[|\bgrep\b")
 _WRITERS = frozenset({"touch", "mkdir", "rmdir", "cp", "mv", "ln", "tee", "rm", "split", "tar", "sed", "chmod"})
 _LANGUAGE = frozenset({
     "case", "do", "done", "echo", "elif", "else", "esac", "export", "fi", "for", "function", "if", "in", "local",
@@ -55,8 +59,21 @@ def variables_named(command: str) -> set[str]:
 
 
 def hints(command: str) -> list[str]:
-    """Words that a command may search for in files."""
-    return [word for word in _WORD.findall(command) if len(word) < _LONGEST_NAME // 8][:_HINTS]
+    """Words and phrases that a command may search for in files."""
+    phrases = [first or second for first, second in _QUOTED.findall(command)]
+    words = [*phrases, *re.findall(r"[^\s'\"|;&<>()]+", command), *_WORD.findall(command)]
+    return [word for word in dict.fromkeys(words) if len(word) < _LONGEST_NAME // 4 and "\n" not in word][:_HINTS]
+
+
+def settled_targets(analysis: ScriptAnalysis, command: str, cwd: str | None) -> set[str]:
+    """Paths that a command leaves in a form that does not hang on what was there, provided all of it went well."""
+    if _BRANCHES.search(command):
+        return set()
+    words = [r.path for r in analysis.redirects if r.mode == "write"]
+    for part in analysis.commands:
+        if part.name in {"mkdir", "rm", "rmdir"} and "-p" not in part.args:
+            words += [word for word in part.args if word and _PATH.fullmatch(word)]
+    return {posixpath.normpath(posixpath.join(cwd or "/", word)) for word in words if word}
 
 
 def paths_named(analysis: ScriptAnalysis, text: str, expand: Callable[[str], list[str]]) -> set[str]:
@@ -77,6 +94,7 @@ def paths_named(analysis: ScriptAnalysis, text: str, expand: Callable[[str], lis
     words.update(word for word in _RAW.findall(text) if not re.fullmatch(r"\.+|[0-9.]+", word))
     if computed:
         words.update(word for word in _WORD.findall(text) if word not in _LANGUAGE)
+    words.update(filter(None, (_before_glob(glob) for glob in _GLOB.findall(text))))
     for braces in _BRACES.findall(text):
         words.update(word for word in expand(braces) if _PATH.fullmatch(word))
     return {word for word in words if len(word) <= _LONGEST_NAME and word not in {"/dev/null", "."}}
@@ -107,6 +125,13 @@ def write_targets(analysis: ScriptAnalysis, cwd: str | None) -> Iterator[str]:
     for word in words:
         if word is not None and (word.startswith("/") or cwd is not None):
             yield posixpath.normpath(posixpath.join(cwd or "/", word))
+
+
+def _before_glob(glob: str) -> str:
+    """The directories of a glob that are spelt out."""
+    parts = glob.split("/")
+    plain = next((place for place, part in enumerate(parts) if re.search(r"[*?\[]", part)), len(parts))
+    return "/".join(parts[:plain])
 
 
 def _matching(glob: str) -> str:

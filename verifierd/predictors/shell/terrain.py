@@ -9,6 +9,8 @@ from verifierd.predictors.shell.world import World
 
 __all__ = ("Terrain", "within")
 
+# The world in which what should be a directory on the way to a path is a file.
+_BLOCKED = 4
 # Made-up names: one that sorts before most others, one that sorts after.
 _FORMS = (f"0a_{ANY}.py", f"zz_{ANY}")
 # How the log's trimming of a file's end is undone, world by world.
@@ -19,7 +21,7 @@ class Terrain:
     """What is known of paths.
 
     A path is *settled* once every world has its own form of it. A directory is *fresh* if everything in it was made in
-    this session, and *listed* `all`, `visible` (hidden names may be missing) or `files` (empty directories may be).
+    this session, and *listed* `all`, `visible` (hidden names may be missing) or `files` (all but plain files may be).
 
     Args:
         worlds: The worlds; world 0 holds nothing but what was learnt.
@@ -55,7 +57,7 @@ class Terrain:
             return True
         parent, name = posixpath.split(path)
         known = self._listed.get(parent)
-        return known is not None and not (known == "visible" and name.startswith("."))
+        return known == "all" or (known == "visible" and not name.startswith("."))
 
     def is_fresh(self, path: str) -> bool:
         """Whether everything at and below a path was made in this session."""
@@ -75,6 +77,33 @@ class Terrain:
         texts = {world.read(path) for world in self._worlds}
         return texts.pop() if len(texts) == 1 and self.is_settled(path) else None
 
+    def doubtful(self, reach: Iterable[str], *, wide: bool) -> set[str]:
+        """The paths, among those that a command may touch, of which the worlds have different forms."""
+        places = {f"{world.cwd}/" for world in self._worlds}
+        paths = {part for path in reach for part in _with_ancestors(path)}
+        tops = {f"{path}/" for path in reach} | (places if wide else set())
+        paths.update(path for path in self._settled if any(path.startswith(top) for top in tops))
+        return {
+            path
+            for path in paths
+            if not any(place.startswith(f"{path}/") for place in places) and self._differs(path)
+        }
+
+    def _differs(self, path: str) -> bool:
+        first = self._worlds[0].form(path)
+        return any(world.form(path) != first for world in self._worlds[1:])
+
+    def unsettle(self, paths: Iterable[str]) -> None:
+        """Nothing is known of some paths and what is below them, nor of what else is in their directories."""
+        for path in paths:
+            below = f"{path}/"
+            self._settled = {known for known in self._settled if known != path and not known.startswith(below)}
+            self._fresh = {made for made in self._fresh if not below.startswith(f"{made}/")}
+            self._listed.pop(posixpath.dirname(path), None)
+            for world in self._worlds:
+                world.remove(path)
+                world.blobs.pop(path, None)
+
     # Giving form to the unknown
 
     def plant(self, words: Iterable[str], shapes: dict[str, str], hints: list[str]) -> frozenset[str]:
@@ -87,7 +116,12 @@ class Terrain:
                     continue
                 reach.add(path)
                 known = self.is_settled(path) or world.exists(path) or self.is_cut_off(path, world)
-                if not known and not f"{world.cwd}/".startswith(f"{path.rstrip('/')}/"):
+                if known or f"{world.cwd}/".startswith(f"{path.rstrip('/')}/"):
+                    continue
+                above = self._unknown_above(path, world) if world.number == _BLOCKED else None
+                if above is not None and shapes.get(word) != "folder":
+                    world.imagine(above, hints, shape="plain")
+                else:
                     world.imagine(path, hints, shape=shapes.get(word))
         for path in reach:
             self.settle(path)
@@ -147,12 +181,18 @@ class Terrain:
             case Made(path):
                 if all(world.is_folder(path) for world in self._worlds):
                     self._fresh.add(path)
+                for world in self._worlds:
+                    world.folder(path)
             case Absent(path):
                 for world in self._worlds:
                     # What leads nowhere is "no such file", too.
                     if not world.is_dangling(path) and path != world.cwd:
                         world.remove(path)
-        self.settle(lesson.path)
+        if isinstance(lesson, Absent):
+            # Whether there is a directory that it could be in, it does not say.
+            self._settled.add(lesson.path)
+        else:
+            self.settle(lesson.path)
 
     def _learn_names(self, path: str, names: tuple[str, ...], *, hidden: bool) -> None:
         if self._listed.get(path) != "all":
@@ -188,18 +228,35 @@ class Terrain:
                 folder = posixpath.dirname(folder)
         self._listed.update((folder, "files") for folder in folders if self._listed.get(folder) != "all")
 
+    def _unknown_above(self, path: str, world: World) -> str | None:
+        """The first directory on the way to a path of which nothing is known."""
+        for above in _with_ancestors(path)[:-1]:
+            if not self.is_settled(above) and not world.exists(above):
+                return above
+        return None
+
     def _seed_folder(self, world: World, folder: str, patterns: list[str]) -> None:
         known = self._listed.get(folder)
         if known == "all" or self.is_fresh(folder) or world.token in folder:
             return
-        if known == "files":
-            world.folder(f"{folder}/zz_{world.token}")
-            return
-        wanted = {f".hid_{world.token}"}
-        if known is None:
-            wanted.update(form.replace(ANY, world.token) for form in (*_FORMS, *patterns))
+        # What is no plain file goes by other names, lest it stand for a file later on.
+        made_up = f"{world.token}d" if known == "files" else world.token
+        wanted = {f".hid_{made_up}"}
+        if known != "visible":
+            wanted.update(form.replace(ANY, made_up) for form in (*_FORMS, *patterns))
         for name in wanted.difference(name for name, _ in world.entries(folder)):
-            world.imagine(posixpath.join(folder, name), [], exists=True)
+            path = posixpath.join(folder, name)
+            if known != "files":
+                world.imagine(path, [], exists=True)
+            elif world.number == 1:
+                world.folder(path)
+            else:
+                world.link(path, f"/l{world.token}/nowhere")
+
+
+def _with_ancestors(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:length]) for length in range(2, len(parts) + 1)]
 
 
 def within(reach: frozenset[str], cwd: str | None, *, wide: bool) -> Callable[[str], bool]:

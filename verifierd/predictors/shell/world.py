@@ -141,6 +141,11 @@ class World:
         """Whether a path is a link that leads nowhere."""
         return self._type(path) == "symlink"
 
+    def form(self, path: str) -> tuple[str | None, object]:
+        """What is at a path, to be compared with what other worlds have there."""
+        kind = self._type(path)
+        return kind, self.read(path) if kind == "file" else None
+
     def read(self, path: str) -> str | None:
         """A file's text, or None if it is no file or no text."""
         try:
@@ -211,7 +216,9 @@ class World:
             self.folder(posixpath.dirname(path))
             if self.is_folder(path):
                 self.remove(path)
-            self._files.write_file(path, data)
+            with contextlib.suppress(*_PROBLEMS):
+                # A loop of links on the way is not worth more.
+                self._files.write_file(path, data)
 
     def link(self, path: str, target: str) -> None:
         """Let a path be a symbolic link, whatever was in the way."""

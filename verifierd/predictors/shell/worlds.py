@@ -15,6 +15,7 @@ from verifierd.predictors.shell.mentions import (
     paths_named,
     patterns_named,
     references,
+    settled_targets,
     variables_named,
     write_targets,
 )
@@ -33,7 +34,7 @@ _GIVEN = frozenset({
 })  # fmt: skip
 # Variables with which every shell starts alike, or that follow from the command itself.
 _PLAIN = frozenset({"BASH_REMATCH", "FUNCNAME", "IFS", "OPTARG", "OPTIND", "PWD", "REPLY"})
-_WALK = re.compile(r"[*?\[]|\b(?:ls|find|tar|du|diff|xargs)\b|-\w*[rR]\b|\b-a\b")
+_WALK = re.compile(r"[*?\[]|\b(?:ls|find|tar|du|diff|xargs)\b|\s-\w*[rR]\w*\b")
 # Commands that go down into directories, and those for which it matters what else is in one.
 _WALKERS = frozenset({"chmod", "cp", "diff", "du", "find", "grep", "ls", "mv", "rm", "tar"})
 _LISTERS = _WALKERS | {"ln", "rmdir", "tree", "xargs"}
@@ -75,6 +76,8 @@ class _Trial(msgspec.Struct, kw_only=True):
         doubted: Why its outcomes are not certified.
         open: Why it is not decided, where all else is well.
         outcomes: One for each world.
+        doubtful: The paths within its reach that had different forms before.
+        silent: It succeeded in reality and said nothing.
         text: The prediction, if it is decided.
         reach, wide: The paths that it named, and whether it looked about in its directory.
         variables: The variables that it named.
@@ -88,6 +91,8 @@ class _Trial(msgspec.Struct, kw_only=True):
     doubted: str | None = None
     open: str = ""
     outcomes: list[Outcome] = msgspec.field(default_factory=list)
+    doubtful: set[str] = msgspec.field(default_factory=set)
+    silent: bool = False
     text: str | None = None
     reach: frozenset[str] = frozenset()
     wide: bool = False
@@ -241,6 +246,7 @@ class Session:
             )
             for outcome in trial.outcomes
         ]
+        trial.silent = not observed.strip() and code == 0
         first = trial.outcomes[0]
         if not any(fit):
             if trial.text is not None or not trial.read_only:
@@ -304,6 +310,7 @@ class Session:
         settled = within(trial.reach, trial.cwd, wide=trial.wide)
         unknown = self._variables - self._values
         self._vague |= unknown & trial.variables
+        doubtful = self._terrain.doubtful(trial.reach, wide=trial.wide) if trial.read_only else set()
         refuted = [world for world in self._worlds if world not in survivors]
         models = [(world, world.tree()) for world in survivors[: len(refuted)]]
         for count, world in enumerate(refuted):
@@ -313,6 +320,18 @@ class Session:
             if tree is None or not world.adopt(model, tree, settled):
                 self._lose(trial)
                 return
+        if trial.read_only:
+            trial.doubtful = doubtful
+        left = trial.doubtful - self._settled_by(trial)
+        if len(left) > 1:
+            # The answer may speak of one of them only, and which is not known.
+            self._terrain.unsettle(left)
+
+    def _settled_by(self, trial: _Trial) -> set[str]:
+        """The paths whose form is known whatever it was before; only a silent success tells."""
+        if trial.analysis is None or not trial.silent:
+            return set()
+        return settled_targets(trial.analysis, trial.command, trial.cwd)
 
     def _lose_sight(self, trial: _Trial | None) -> None:
         """A command did something, and nobody knows what."""
@@ -452,6 +471,8 @@ class Session:
             self._terrain.seed(trial.reach, patterns_named(text), deep=bool(tools & _WALKERS))
         if tools - _BLIND:
             self._terrain.refresh(trial.reach, clues, wide=trial.wide)
+        if not trial.read_only:
+            trial.doubtful = self._terrain.doubtful(trial.reach, wide=trial.wide)
         if "ln" in tools or (tools & _MOVERS and any(self._is_foreign(path) for path in trial.reach)):
             self._terrain.moved(trial.reach)
         return None
