@@ -97,6 +97,18 @@ async def test_a_line_over_the_limit_is_reported_and_passed(tmp_path: Path) -> N
 
 
 @pytest.mark.anyio
+async def test_lines_that_the_tail_was_first_to_see_are_read(tmp_path: Path) -> None:
+    """Lines added between the last read and a look at the tail are given by the next read."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"1\n2")
+    source = FileSource(path)
+    assert await lines(source) == [b"1"]
+    append(path, b"2\n3\n")
+    assert await source.tail() is None
+    assert await lines(source) == [b"22", b"3"]
+
+
+@pytest.mark.anyio
 async def test_an_endless_line_that_is_cut_is_looked_at_again(tmp_path: Path) -> None:
     """Where a line over the limit is truncated away, what is written in its place is read."""
     path = tmp_path / "a.jsonl"

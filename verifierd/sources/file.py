@@ -177,7 +177,10 @@ class FileSource(LineSource):
         descriptor = open_regular(self.path) if self._descriptor is None else self._descriptor
         self._descriptor = descriptor
         status = os.fstat(descriptor)
-        if opened or self._status is None or stamp(status) != stamp(self._status):
+        changed = self._status is None or stamp(status) != stamp(self._status)
+        if changed:
+            self._ended = False  # also where only the tail was asked for: the next `read` must look
+        if opened or changed:
             offset = self._known.offset if self._known else 0
             facts = Facts(
                 dev=status.st_dev,
