@@ -4,10 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from verifierd.adapters import detect, open_adapter
 from verifierd.metrics import Metrics
@@ -25,6 +28,8 @@ from verifierd.types import Abstain, History, Prediction, Step, Verdict
 __all__ = (
     "Bench",
     "Keep",
+    "Live",
+    "agrees",
     "bench",
     "claude",
     "codex",
@@ -54,18 +59,28 @@ def echo(trajectory: str, count: int, *, first: int = 1) -> list[dict[str, Any]]
     ]
 
 
-def counter(trajectory: str, count: int) -> list[dict[str, Any]]:
-    """Steps whose observations depend on all before: a file grows by a line, and its lines are counted."""
-    lines: list[dict[str, Any]] = []
-    for n in range(1, count + 1):
-        if n % 2:
-            arrow = ">>" if n > 1 else ">"
-            lines.append(native(trajectory, n, f"echo line-{n} {arrow} notes.txt", "", exit_code=0, cwd="/home/user"))
-        else:
-            lines.append(
-                native(trajectory, n, "wc -l notes.txt", f"{n // 2} notes.txt\n", exit_code=0, cwd="/home/user")
-            )
-    return lines
+def counter(trajectory: str, count: int, *, word: str = "line") -> list[dict[str, Any]]:
+    """Steps whose observations depend on all before: in a new folder a file grows, and its lines are counted.
+
+    Steps 1 and 2 make the folder and enter it; then each odd step adds a line, and each even one counts them.
+    """
+    lines = [
+        native(trajectory, 1, "mkdir -p work", "", exit_code=0, cwd="/home/user"),
+        native(trajectory, 2, "cd work", "", exit_code=0, cwd="/home/user"),
+    ]
+    for n in range(3, count + 1):
+        add = f"echo {word}-{n} {'>' if n == 3 else '>>'} notes.txt"
+        action, observation = (add, "") if n % 2 else ("wc -l notes.txt", f"{n // 2 - 1} notes.txt\n")
+        lines.append(native(trajectory, n, action, observation, exit_code=0, cwd="/home/user/work"))
+    return lines[:count]
+
+
+def agrees(found: Iterable[tuple[int, str]]) -> bool:
+    """Whether steps of `counter`, with their verdicts, went as they must: each count was predicted from what was done.
+
+    What the shell makes of the steps that add a line is not this function's matter, so long as none is off path.
+    """
+    return all(kind == "on_path" or (kind == "abstain" and step % 2 == 1) for step, kind in found)
 
 
 def wrong_once(lines: Sequence[dict[str, Any]], step: int, observation: str) -> list[dict[str, Any]]:
@@ -149,6 +164,11 @@ class Bench:
     @property
     def verdicts(self) -> list[Verdict]:
         return self.kept.verdicts
+
+    @property
+    def agree(self) -> bool:
+        """Whether the steps of `counter` were judged as they must be."""
+        return bool(self.verdicts) and agrees((verdict.step, verdict.verdict.value) for verdict in self.verdicts)
 
     @property
     def order(self) -> list[tuple[str, int]]:
@@ -254,3 +274,73 @@ def guess(text: str | None, *, certain: bool = True, exit_code: int | None = Non
     if text is None:
         return Prediction(predictor="scripted", abstain=Abstain.UNPREDICTABLE)
     return Prediction(predictor="scripted", text=text, certain=certain, exit_code=exit_code)
+
+
+class Live:
+    """The real daemon, running in a process of its own.
+
+    Args:
+        state: Its state directory; standard error is kept beside it.
+        arguments: Of `verifierd run`.
+    """
+
+    def __init__(self, state: Path, *arguments: str | Path) -> None:
+        self.out = state / "verdicts.jsonl"
+        self.log = state.with_name(state.name + ".log")
+        with self.log.open("wb") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "verifierd", "run", "--state", state, *map(str, arguments)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+            )
+
+    def __enter__(self) -> Self:
+        self.wait(lambda: self.process.poll() is not None or bool(self.events("started")))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """The events of its log that have this name."""
+        lines = self.log.read_bytes().splitlines(keepends=True)
+        found = [json.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"\n")]
+        return [event for event in found if event["event"] == name]
+
+    @property
+    def url(self) -> str:
+        """Where it serves."""
+        return str(self.events("started")[0]["url"])
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and body of an answer of its endpoint."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                return refusal.code, refusal.read().decode()
+
+    @property
+    def steps(self) -> list[tuple[str, int]]:
+        """Trajectory and step of the verdicts so far."""
+        if not self.out.exists():
+            return []
+        lines = self.out.read_bytes().splitlines(keepends=True)
+        found = [json.loads(line) for line in lines if line.endswith(b"\n")]
+        return [(verdict["trajectory"], verdict["step"]) for verdict in found]
+
+    def wait(self, ready: Callable[[], bool], seconds: float = 30) -> None:
+        """Wait until something is so; fail with the daemon's log if it does not become so."""
+        end = time.monotonic() + seconds
+        while not ready():
+            assert time.monotonic() < end, self.log.read_text()
+            time.sleep(0.02)
+
+    def stop(self) -> int:
+        """Ask it to stop; its exit code."""
+        self.process.terminate()
+        return self.process.wait(30)

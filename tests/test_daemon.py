@@ -1,0 +1,331 @@
+"""The daemon as a whole: mostly the real process, over real files."""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.helpers import Live, agrees, counter, echo, jsonl, native, read_verdicts, verifierd, wrong_once
+from verifierd.composition import Choice
+from verifierd.config import Config, HttpConfig, SourceConfig
+from verifierd.daemon import Daemon, Started
+from verifierd.types import Verdict
+
+DAY = 86400
+
+
+def append(path: Path, data: bytes) -> None:
+    """Write at the end of a file, as agents do."""
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def outcome(path: Path) -> list[tuple[str, int, str, str]]:
+    """What a verdict file says, without when and how fast."""
+    return sorted((v["trajectory"], v["step"], v["verdict"], v["reason"]) for v in read_verdicts(path))
+
+
+def test_a_second_run_adds_no_verdict(tmp_path: Path) -> None:
+    """`run --once` twice over the same files: the second finds nothing new and leaves the verdict file alone."""
+    (tmp_path / "a.jsonl").write_bytes(jsonl(*counter("t", 10)))
+    state = tmp_path / "state"
+    first = verifierd("run", "--once", tmp_path / "a.jsonl", "--state", state)
+    before = (state / "verdicts.jsonl").read_bytes()
+    second = verifierd("run", "--once", tmp_path / "a.jsonl", "--state", state)
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert len(before.splitlines()) == 10
+    assert (state / "verdicts.jsonl").read_bytes() == before
+    assert second.stdout == "no new step\n"
+
+
+def test_what_was_appended_is_judged_by_the_next_run(tmp_path: Path) -> None:
+    """The next `run --once` judges the new steps, from the history of the old ones."""
+    lines = counter("t", 10)
+    (tmp_path / "a.jsonl").write_bytes(jsonl(*lines[:5]))
+    state = tmp_path / "state"
+    verifierd("run", "--once", tmp_path / "a.jsonl", "--state", state)
+    append(tmp_path / "a.jsonl", jsonl(*lines[5:]))
+    verifierd("run", "--once", tmp_path / "a.jsonl", "--state", state)
+    found = read_verdicts(state / "verdicts.jsonl")
+    assert [(v["seq"], v["step"]) for v in found] == [(n, n) for n in range(1, 11)]
+    assert agrees((v["step"], v["verdict"]) for v in found)
+
+
+def test_a_kill_at_any_moment_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """Killed again and again amid 2,000 steps, the verdicts are those of an undisturbed run, each step once."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name in range(4):
+        lines = wrong_once(counter(f"t{name}", 500), 100 + name * 2, "1234 notes.txt\n")
+        (logs / f"{name}.jsonl").write_bytes(jsonl(*lines))
+    assert verifierd("run", "--once", logs, "--state", tmp_path / "calm").returncode == 0
+    command: list[str | Path] = ["run", "--once", logs, "--state", tmp_path / "killed"]
+    chance = random.Random(5)
+    kills = 0
+    for _ in range(5):
+        start: list[str | Path] = [sys.executable, "-m", "verifierd", *command]
+        process = subprocess.Popen(start, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(chance.uniform(0.3, 0.9))
+        process.kill()
+        kills += process.wait() == -signal.SIGKILL
+    last = verifierd(*command)
+    assert last.returncode == 0
+    assert kills
+    found = read_verdicts(tmp_path / "killed" / "verdicts.jsonl")
+    assert [v["seq"] for v in found] == list(range(1, 2001))
+    assert outcome(tmp_path / "killed" / "verdicts.jsonl") == outcome(tmp_path / "calm" / "verdicts.jsonl")
+    assert len({v["step_id"] for v in found}) == 2000
+
+
+def test_it_follows_files_and_serves_while_it_runs(tmp_path: Path) -> None:
+    """Appended lines, halves of lines and new files are judged; the endpoint answers; SIGTERM ends with 0."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    lines = counter("t", 6)
+    (logs / "a.jsonl").write_bytes(jsonl(*lines[:2]))
+    with Live(tmp_path / "state", logs, "--port", "0") as daemon:
+        daemon.wait(lambda: len(daemon.steps) == 2)
+        half = jsonl(lines[2])
+        append(logs / "a.jsonl", half[:20])
+        (logs / "b.jsonl").write_bytes(jsonl(*echo("new", 1)))
+        daemon.wait(lambda: ("new", 1) in daemon.steps)
+        assert ("t", 3) not in daemon.steps
+        append(logs / "a.jsonl", half[20:] + jsonl(*lines[3:]))
+        daemon.wait(lambda: len(daemon.steps) == 7)
+        assert daemon.get("/livez") == (200, '{"live":true}')
+        assert daemon.get("/readyz")[0] == 200
+        assert 'verifierd_source_records_total{format="native",result="ok"} 7.0' in daemon.get("/metrics")[1]
+        served = json.loads(daemon.get("/api/verdicts?limit=3")[1])["verdicts"]
+        assert len(served) == 3
+        assert served[0]["seq"] == 7
+        assert daemon.stop() == 0
+    assert [step for name, step in daemon.steps if name == "t"] == [1, 2, 3, 4, 5, 6]
+    assert agrees((v["step"], v["verdict"]) for v in read_verdicts(daemon.out) if v["trajectory"] == "t")
+
+
+def test_a_file_rewritten_while_it_runs_is_read_anew(tmp_path: Path) -> None:
+    """A file that another one replaces is judged from its own start."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*counter("t", 4)))
+    with Live(tmp_path / "state", path, "--port", "0") as daemon:
+        daemon.wait(lambda: len(daemon.steps) == 4)
+        draft = tmp_path / "draft"
+        draft.write_bytes(jsonl(*counter("t", 4, word="other"), *counter("t", 5)[4:]))
+        draft.replace(path)
+        daemon.wait(lambda: len(daemon.steps) == 6)
+        assert daemon.stop() == 0
+    found = read_verdicts(daemon.out)
+    assert [v["step"] for v in found] == [1, 2, 3, 4, 3, 5]  # steps that are the same are not judged again
+    assert agrees((v["step"], v["verdict"]) for v in found)
+
+
+def test_parallel_siblings_at_the_end_are_judged_once_the_file_is_idle(tmp_path: Path) -> None:
+    """A batch whose file stays silent does not wait for ever."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*(native("t", n, f"echo {n}", f"{n}\n", batch="b") for n in (1, 2))))
+    with Live(tmp_path / "state", path, "--port", "0") as daemon:
+        daemon.wait(lambda: len(daemon.steps) == 2)
+        assert daemon.stop() == 0
+
+
+def test_it_is_ready_where_there_is_nothing_to_read(tmp_path: Path) -> None:
+    """An empty folder is searched and then ready; a file in it that comes later is judged."""
+    (tmp_path / "logs").mkdir()
+    with Live(tmp_path / "state", tmp_path / "logs", "--port", "0") as daemon:
+        daemon.wait(lambda: daemon.get("/readyz")[0] == 200)
+        (tmp_path / "logs" / "a.jsonl").write_bytes(jsonl(*echo("t", 1)))
+        daemon.wait(lambda: daemon.steps == [("t", 1)])
+        assert daemon.stop() == 0
+
+
+def test_a_missing_path_is_waited_for(tmp_path: Path) -> None:
+    """The daemon says what is missing, goes on with the rest, and takes the file up when it is there."""
+    (tmp_path / "a.jsonl").write_bytes(jsonl(*echo("a", 1)))
+    with Live(tmp_path / "state", tmp_path / "a.jsonl", tmp_path / "later.jsonl", "--port", "0") as daemon:
+        daemon.wait(lambda: daemon.steps == [("a", 1)])
+        (trouble,) = daemon.events("source_trouble")
+        assert "later.jsonl: does not exist" in trouble["error"]
+        (tmp_path / "later.jsonl").write_bytes(jsonl(*echo("later", 1)))
+        daemon.wait(lambda: ("later", 1) in daemon.steps)
+        assert daemon.stop() == 0
+
+
+def test_its_own_verdicts_are_not_read_as_steps(tmp_path: Path) -> None:
+    """A verdict file inside a watched folder is left out, or verdicts would feed on themselves."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "a.jsonl").write_bytes(jsonl(*echo("t", 3)))
+    state = tmp_path / "state"
+    for _ in range(2):
+        done = verifierd("run", "--once", logs, "--state", state, "--out", logs / "out.jsonl")
+        assert done.returncode == 0
+    assert len(read_verdicts(logs / "out.jsonl")) == 3
+    quiet = verifierd("inspect", logs / "out.jsonl")
+    assert "0 steps" in quiet.stdout
+
+
+def test_a_taken_port_is_said_in_one_message(tmp_path: Path) -> None:
+    """Where something else listens the daemon says so, with the remedy, and exits as badly configured."""
+    (tmp_path / "a.jsonl").write_bytes(jsonl(*echo("t", 1)))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = verifierd("run", tmp_path / "a.jsonl", "--state", tmp_path / "state", "--port", str(port))
+    assert done.returncode == 78
+    assert f"127.0.0.1:{port}" in done.stderr
+    assert "--port 0" in done.stderr
+
+
+def test_a_second_daemon_on_one_state_is_refused(tmp_path: Path) -> None:
+    """The state directory is one daemon's: another one exits with 75, to be tried again later."""
+    (tmp_path / "a.jsonl").write_bytes(jsonl(*echo("t", 1)))
+    with Live(tmp_path / "state", tmp_path / "a.jsonl", "--port", "0") as daemon:
+        done = verifierd("run", "--once", tmp_path / "a.jsonl", "--state", tmp_path / "state")
+        assert done.returncode == 75
+        assert "another verifierd uses it" in done.stderr
+        assert str(daemon.process.pid) in done.stderr
+        assert daemon.stop() == 0
+
+
+def test_a_state_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """A state directory that cannot be made is one message and exit code 78."""
+    (tmp_path / "a.jsonl").write_bytes(jsonl(*echo("t", 1)))
+    (tmp_path / "file").touch()
+    done = verifierd("run", "--once", tmp_path / "a.jsonl", "--state", tmp_path / "file" / "state")
+    assert done.returncode == 78
+    assert "--state DIR" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_state_is_said(tmp_path: Path) -> None:
+    """A state directory without write permission is one message and exit code 78."""
+    (tmp_path / "a.jsonl").write_bytes(jsonl(*echo("t", 1)))
+    state = tmp_path / "state"
+    state.mkdir(mode=0o500)
+    done = verifierd("run", "--once", tmp_path / "a.jsonl", "--state", state)
+    assert done.returncode == 78
+    assert "--state DIR" in done.stderr
+
+
+def test_old_sessions_are_skipped_and_counted(tmp_path: Path) -> None:
+    """With `--from 24h` files untouched for longer get no verdict, until they change."""
+    for name, age in (("new", 0), ("old", 2 * DAY), ("older", 9 * DAY)):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_bytes(jsonl(*echo(name, 2)))
+        os.utime(path, (time.time() - age,) * 2)
+    arguments = ("run", "--once", tmp_path, "--state", tmp_path / "state", "--from", "24h")
+    done = verifierd(*arguments)
+    out = tmp_path / "state" / "verdicts.jsonl"
+    assert {v["trajectory"] for v in read_verdicts(out)} == {"new"}
+    events = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [event["files"] for event in events if event["event"] == "sessions_skipped"] == [2]
+    append(tmp_path / "old.jsonl", jsonl(*echo("old", 1, first=3)))
+    verifierd(*arguments)
+    assert {v["trajectory"] for v in read_verdicts(out)} == {"new", "old"}
+
+
+def test_the_newest_session_is_read_first(tmp_path: Path) -> None:
+    """Of many sessions the first verdicts are on those that changed last."""
+    for age in range(24):
+        path = tmp_path / f"{age:02}.jsonl"
+        path.write_bytes(jsonl(*echo(f"{age:02}", 3)))
+        os.utime(path, (time.time() - 60 * age,) * 2)
+    verifierd("run", "--once", tmp_path, "--state", tmp_path / "state")
+    found = read_verdicts(tmp_path / "state" / "verdicts.jsonl")
+    assert len(found) == 72
+    assert int(found[0]["trajectory"]) < 8  # as many are read at a time
+    assert int(found[-1]["trajectory"]) >= 16
+
+
+def test_from_end_judges_only_what_comes(tmp_path: Path) -> None:
+    """What was there at the start is context; the first new step is judged from it."""
+    path = tmp_path / "a.jsonl"
+    lines = counter("t", 6)
+    path.write_bytes(jsonl(*lines[:5]))
+    with Live(tmp_path / "state", path, "--port", "0", "--from", "end") as daemon:
+        daemon.wait(lambda: daemon.get("/readyz")[0] == 200)
+        append(path, jsonl(lines[5]))
+        daemon.wait(lambda: bool(daemon.steps))
+        assert daemon.stop() == 0
+    (verdict,) = read_verdicts(daemon.out)
+    assert (verdict["step"], verdict["verdict"]) == (6, "on_path")
+
+
+def test_standard_input_is_watched_to_its_end(tmp_path: Path) -> None:
+    """`run -` judges what a pipe brings and ends with it; without --once, too."""
+    data = jsonl(*counter("t", 4))
+    for number, once in enumerate((["--once"], [])):
+        done = verifierd("run", "-", *once, "--state", tmp_path / f"s{number}", "--port", "0", stdin=data)
+        assert done.returncode == 0
+        assert len(read_verdicts(tmp_path / f"s{number}" / "verdicts.jsonl")) == 4
+
+
+def test_a_limit_ends_the_daemon(tmp_path: Path) -> None:
+    """With --limit the daemon stops by itself, and the next run judges the steps left out."""
+    (tmp_path / "a.jsonl").write_bytes(jsonl(*counter("t", 9)))
+    state = tmp_path / "state"
+    first = verifierd("run", tmp_path / "a.jsonl", "--state", state, "--port", "0", "--limit", "4")
+    assert first.returncode == 0
+    assert len(read_verdicts(state / "verdicts.jsonl")) == 4
+    verifierd("run", "--once", tmp_path / "a.jsonl", "--state", state)
+    assert [v["step"] for v in read_verdicts(state / "verdicts.jsonl")] == list(range(1, 10))
+
+
+def test_the_state_is_its_owners_alone(tmp_path: Path) -> None:
+    """Folder 0700, and every file in it 0600: it holds transcripts and a token."""
+    (tmp_path / "a.jsonl").write_bytes(jsonl(*echo("t", 1)))
+    state = tmp_path / "state"
+    verifierd("run", "--once", tmp_path / "a.jsonl", "--state", state)
+    assert state.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in state.iterdir()} == {0o600}
+
+
+class _Slow:
+    """A sink that takes its time, so that a stop finds steps in flight."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self.began = anyio.Event()
+
+    async def emit(self, verdicts: Sequence[Verdict]) -> None:
+        self.began.set()
+        await anyio.sleep(0.2)
+        self.seen.extend(verdict.step for verdict in verdicts)
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+@pytest.mark.anyio
+async def test_a_stop_finishes_what_is_in_flight(tmp_path: Path) -> None:
+    """On SIGTERM the chunk being judged is committed and passed on before everything closes."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*echo("t", 50)))
+    slow = _Slow()
+    places: list[Started] = []
+    daemon = Daemon(
+        Config(sources=(SourceConfig(paths=(str(path),), start="beginning"),), http=HttpConfig(port=0)),
+        Choice(predictor="scripted"),
+        state=tmp_path / "state",
+        out=tmp_path / "out.jsonl",
+        sinks=[slow],
+        on_started=places.append,
+    )
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(daemon.run)
+        await slow.began.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert places[0].url is not None
+    written = [v["step"] for v in read_verdicts(tmp_path / "out.jsonl")]
+    assert slow.seen == written
+    assert written == list(range(1, len(written) + 1))
