@@ -13,8 +13,9 @@ from functools import lru_cache
 from bashkit import ScriptAnalysis
 
 from verifierd.errors import PolicyError
+from verifierd.predictors.shell import programs
 from verifierd.predictors.shell.reading import Command, Script, Unread, read
-from verifierd.predictors.shell.units import Units, units
+from verifierd.predictors.shell.units import Units, is_sorted_anywhere, units
 
 __all__ = ("Envelope", "template")
 
@@ -32,7 +33,10 @@ _READERS = frozenset(
     " seq stat strings tac tail test tr tree true type uname uptime wc whereis which who whoami xxd".split()  # noqa: SIM905
 )
 _GIT_READERS = frozenset(
-    {"blame", "describe", "diff", "grep", "log", "ls-files", "ls-tree", "rev-parse", "shortlog", "show"}
+    {"blame", "describe", "diff", "grep", "log", "ls-files", "ls-tree", "rev-parse", "shortlog", "show", "status"}
+)
+_GIT_QUERIES = frozenset(
+    {("branch",), ("branch", "-a"), ("branch", "--show-current"), ("remote", "-v"), ("stash", "list")}
 )
 _WRITES = re.compile(r"-(?:o|-output|-in-place|i|-compress-program|delete|exec|execdir|ok|okdir|fprint\w*|fls)")
 
@@ -98,7 +102,28 @@ class Envelope:
 
     def refuse_output(
         self,
-        analysis: ScriptAnalysis,  # noqa: ARG002 - part of the interface
+        analysis: ScriptAnalysis,
+        command: str,
+        stdout: str,
+        stderr: str,
+        *,
+        values: Mapping[str, str] | None = None,
+        collated: bool = False,
+    ) -> str | None:
+        """After running, with repaired errors: None if the outcome can be trusted, else the reason in words.
+
+        Args:
+            analysis, command, values: As above; a name that is no command is taken for an earlier function.
+            stdout: What the script wrote.
+            stderr: Its errors, repaired.
+            collated: True if the session is known to sort in the C locale's order.
+        """
+        return self.refuse_outcome(
+            command, stdout, stderr, functions=analysis.command_names, values=values, collated=collated
+        )
+
+    def refuse_outcome(
+        self,
         command: str,
         stdout: str,
         stderr: str,
@@ -107,32 +132,41 @@ class Envelope:
         values: Mapping[str, str] | None = None,
         collated: bool = False,
     ) -> str | None:
-        """After running, with repaired errors: None if the outcome can be trusted, else the reason in words.
-
-        Args:
-            analysis, command, functions, values: As above.
-            stdout: What the script wrote.
-            stderr: Its errors, repaired.
-            collated: True if the session is known to sort in the C locale's order.
-        """
+        """As `refuse_output`, without an analysis."""
         taken = self._take(command, functions, values)
         if isinstance(taken, str):
             return taken
         if stderr and (reason := self._refuse_errors(stderr)):
             return reason
+        for line in stderr.splitlines():
+            if any(line.startswith(start) and line.endswith(end) for start, end in taken.hides):
+                return "message that does not say enough"
+        if taken.never and not set(taken.never).isdisjoint(stdout.splitlines()):
+            return "a link in the way"
         if stdout and stderr and taken.mixes:
             return "order of output and errors"
         if taken.shows_errors and (reason := self._refuse_shown_errors(taken.script, stdout)):
             return reason
+        if taken.needs_output and not stdout:
+            return "status cannot be told"
         if taken.unordered and stdout.count("\n") > 1:
             return "order of a directory walk"
-        if taken.sorted and not collated and not _same_in_any_locale(stdout):
+        if taken.sorted and not collated and not _same_in_any_locale(stdout, blocks=taken.blocks):
             return "order depends on the locale"
         if len(stdout) > _NEAR_LIMIT or "\0" in stdout or "\ufffd" in stdout:
             return "output is near a limit or binary"
         if not stdout.isascii() and not _BY_CHARACTER.isdisjoint(_names(taken.script)):
             return "characters beyond ASCII"
         return None
+
+    def certifies(self, keys: Collection[str]) -> bool:
+        """True if all of these units, and templates as `message: ...`, are certified."""
+        if self._certified is None or self._messages is None:
+            return True
+        return all(
+            key.removeprefix("message: ") in self._messages if key.startswith("message: ") else key in self._certified
+            for key in keys
+        )
 
     def is_read_only(self, analysis: ScriptAnalysis, command: str) -> bool:  # noqa: ARG002 - part of the interface
         """True if the script surely changes no file and no shell state, whatever it prints."""
@@ -230,12 +264,33 @@ def _only_reads(command: Command) -> bool:
             return False
     name = command.name.text if command.name is not None else None
     words = [word.text for word in command.args]
+    if words in (["--version"], ["--help"]) and name not in {None, "source", "."}:
+        return True
     if name == "git":
-        return bool(words) and (words[0] in _GIT_READERS or words == ["status"] or words[:1] == ["status"])
+        return bool(words) and words[0] in _GIT_READERS or tuple(words) in _GIT_QUERIES
+    if name == "command":
+        return words[:1] in (["-v"], ["-V"])
+    if name == "printf":
+        return bool(words) and words[0] is not None and not words[0].startswith("-")
+    if name == "awk":
+        return _awk_only_reads(words)
     if name in {"sed", "sort", "find", "jq", "uniq"}:
         safe = not any(word is None or _WRITES.match(word) for word in words)
         return safe and (name != "uniq" or len(words) < 2) and (name != "sed" or not _sed_writes(words))  # noqa: PLR2004
     return name in _READERS
+
+
+def _awk_only_reads(words: list[str | None]) -> bool:
+    """Whether the program is one that is understood, which those that write or run something are not."""
+    for before, word in zip([None, *words], words, strict=False):
+        if word is None:
+            return False
+        if not word.startswith("-") and before not in {"-F", "-v"}:
+            try:
+                return bool(programs.awk(word))
+            except Unread:
+                return False
+    return False
 
 
 def _sed_writes(words: list[str | None]) -> bool:
@@ -247,18 +302,7 @@ def _sed_writes(words: list[str | None]) -> bool:
     )
 
 
-def _same_in_any_locale(stdout: str) -> bool:
-    lines = sorted(set(stdout.splitlines()))
-    if len(lines) < 2:  # noqa: PLR2004 - nothing to order
-        return True
-    return lines == sorted(lines, key=_letters) == sorted(lines, key=_marks_first)
-
-
-def _letters(line: str) -> tuple[str, str]:
-    """A collation that ignores case and marks at first."""
-    return "".join(c for c in line.lower() if c.isalnum()), line.swapcase()
-
-
-def _marks_first(line: str) -> list[tuple[int, str]]:
-    """A collation that ignores case, with marks before digits before letters."""
-    return [(c.isalnum() + c.isalpha(), c) for c in line.lower()]
+def _same_in_any_locale(stdout: str, *, blocks: bool) -> bool:
+    """Whether the lines of the output would be in the same order in any common locale."""
+    parts = re.split(r"(?:^|\n\n)[^\n]*:\n", stdout) if blocks else [stdout]
+    return all(is_sorted_anywhere(sorted(set(part.splitlines()))) for part in parts)

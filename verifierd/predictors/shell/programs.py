@@ -413,7 +413,7 @@ def printf(form: str, args: Sequence[str | None]) -> set[str]:
 
 
 _UNARY = frozenset("-f -d -e -s -z -n -L -h -r -w -x".split())  # noqa: SIM905
-_BINARY = frozenset("= == != -eq -ne -lt -le -gt -ge -nt -ot -ef".split())  # noqa: SIM905
+_BINARY = frozenset("= == != -eq -ne -lt -le -gt -ge".split())  # noqa: SIM905
 
 
 def test(words: Sequence[str | None]) -> set[str]:
@@ -487,19 +487,12 @@ def tr(sets: Sequence[str | None]) -> set[str]:
 
 
 def expr(words: Sequence[str | None]) -> set[str]:
-    """Features of an expr expression of integers."""
-    found: set[str] = set()
-    for number, word in enumerate(words):
-        if number % 2 == 0:
-            if word is None or not re.fullmatch(r"-?\d{1,9}", word):
-                raise Unread("expr operand")
-        elif word in {"+", "-", "*", "/", "%", "<", ">", "=", "<=", ">=", "!="}:
-            found.add(str(word))
-        else:
-            raise Unread("expr operator")
-    if len(words) % 2 == 0:
+    """Features of an expr expression of two integers."""
+    if len(words) != 3 or words[1] not in {"+", "-", "*", "/", "%", "<", ">", "=", "<=", ">=", "!="}:  # noqa: PLR2004
         raise Unread("expr expression")
-    return found
+    if any(word is None or not re.fullmatch(r"-?\d{1,9}", word) for word in (words[0], words[2])):
+        raise Unread("expr operand")
+    return {str(words[1])}
 
 
 def bc(program: str) -> set[str]:

@@ -42,11 +42,12 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Redirect(msgspec.Struct, frozen=True, kw_only=True):
-    """A redirection: file descriptor, operator, and target (None for here-documents)."""
+    """A redirection: file descriptor, operator, target (None for here-documents), and which compound it is of, if any."""
 
     fd: int
     op: str
     target: Word | None
+    compound: int | None = None
 
 
 class Command(msgspec.Struct, kw_only=True):
@@ -386,7 +387,7 @@ class _Reader:
                 self.at = match.end()
                 self.use(f"[[ {match[0]}")
                 continue
-            if match := re.compile(r"(-[a-z]{1,2}|==?|!=|<|>|=~)(?=[ \t])").match(self.text, self.at):
+            if match := re.compile(r"(-[a-zA-Z]{1,2}|==?|!=|<|>|=~)(?=[ \t])").match(self.text, self.at):
                 self.at = match.end()
                 self.use(f"[[ {match[1]}")
                 if match[1] == "=~":
@@ -422,7 +423,7 @@ class _Reader:
             match = _REDIRECT.match(self.text, self.at)
             if not match:
                 return
-            redirect = self.redirect(match)
+            redirect = msgspec.structs.replace(self.redirect(match), compound=self.at)
             self.use("compound with redirection")
             for command in inner:
                 command.redirects.append(redirect)

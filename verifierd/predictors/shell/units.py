@@ -4,15 +4,17 @@ A unit is a readable string, `KIND SUBJECT: WHAT`, that stands for a small equiv
 of certified units is a list of those that matched real bash every time; see policies/shell/README.md.
 """
 
+import posixpath
 import re
 from collections.abc import Collection, Mapping, Sequence
+from fnmatch import fnmatch
 
 import msgspec
 
 from verifierd.predictors.shell import programs
 from verifierd.predictors.shell.reading import Command, Script, Unread, Word, read
 
-__all__ = ("Units", "units")
+__all__ = ("Units", "is_sorted_anywhere", "units")
 
 
 class Units(msgspec.Struct, kw_only=True):
@@ -23,6 +25,10 @@ class Units(msgspec.Struct, kw_only=True):
         used: Its units.
         unordered: True if a part of the output comes in an order that the machine's file system chooses.
         sorted: True if a part of the output is in an order that the locale chooses.
+        blocks: True if that part is in blocks with a heading each, as of `ls -R`.
+        needs_output: True if only an output shows that the status is right.
+        hides: Beginnings and ends of error messages that do not say enough to be trusted here.
+        never: Lines that only the virtual shell would print.
         mixes: True if one command may write output and errors whose order is not known.
         shows_errors: True if errors are sent to where output goes.
     """
@@ -31,6 +37,10 @@ class Units(msgspec.Struct, kw_only=True):
     used: set[str] = msgspec.field(default_factory=set)
     unordered: bool = False
     sorted: bool = False
+    blocks: bool = False
+    needs_output: bool = False
+    hides: tuple[tuple[str, str], ...] = ()
+    never: tuple[str, ...] = ()
     mixes: bool = False
     shows_errors: bool = False
 
@@ -138,6 +148,19 @@ _SPECIAL = re.compile(
     r"TIME\w*|DEBUG|READLINE_\w+|MAPFILE|COPROC|INPUTRC|EDITOR|VISUAL|PAGER|TABSIZE|BC_\w+|JQ_\w+|EXECIGNORE|_"
 )
 _READABLE = frozenset({"HOME", "PWD", "OLDPWD", "USER"})
+# Where the virtual shell says of a path through a file that it is missing.
+_VAGUE_INSIDE = {
+    "base64": "base64: ",
+    "cd": "bash: line ",
+    "expand": "expand: ",
+    "fold": "fold: ",
+    "rm": "rm: ",
+    "rmdir": "rmdir: ",
+}
+# Where it gives up at the first error.
+_STOPS_AT_ERRORS = frozenset({"mkdir", "od", "wc"})
+# A name with a suffix is taken for a file's; a directory's size is the file system's own.
+_FILE_NAME = re.compile(r".*\w\.\w+")
 # Sources of a substitution whose words are never options.
 _NUMBERS_OR_PATHS = frozenset({"seq", "find", "pwd"})
 _TAKES_ALL = frozenset({"head", "cat", "tail", None})
@@ -180,6 +203,9 @@ class _Taker:
         for command in script.commands:
             self.command(command)
             self.redirects(command)
+        self.outputs()
+        if script.functions or "shell: call of a function" in result.used:
+            self.hide("bash: ")  # in functions, bash has another name for itself
         if "pipe" in script.features or any(c.captured for c in script.commands):
             result.mixes = True
         return result
@@ -195,11 +221,12 @@ class _Taker:
         name = command.name.text
         if name is None:
             raise Unread("command by expansion")
-        if name in self.functions:
+        if name not in _SPECS and name in self.functions:
             self.use("shell: call of a function")
             for word in command.args:
                 self.plain(word, command)
-            self.result.mixes = self.result.mixes or "pipe" in self.result.script.features
+            if name not in self.result.script.functions:
+                self.result.mixes = self.result.sorted = True
             return
         if command.name.quoted:
             raise Unread("quoted command")
@@ -292,6 +319,8 @@ class _Taker:
             return text if text in {"n", "x1", "c"} else self.unknown("od format")
         if name == "set" and option == "o" and text in {"pipefail"}:
             return text
+        if re.fullmatch(r"0+", text):
+            return "0"
         if re.fullmatch(r"\d{1,6}", text):
             return "N"
         if re.fullmatch(r"[+-]\d{1,6}", text) and name in {"head", "tail"}:
@@ -301,6 +330,9 @@ class _Taker:
         }:  # fmt: skip
             return "C"
         raise Unread(f"value of {name} {option}")
+
+    def hide(self, start: str, end: str = "") -> None:
+        self.result.hides += ((start, end),)
 
     def unknown(self, what: str) -> str:
         raise Unread(what)
@@ -330,14 +362,25 @@ class _Taker:
                 word.text is None or not re.fullmatch(r"[A-Za-z_]\w*", word.text) or _SPECIAL.fullmatch(word.text)
             ):
                 raise Unread(f"{name} of no plain name")
+        several = len(operands) > 1 or any(word.splits for word in operands)
+        if name in _VAGUE_INSIDE and (several or any("/" in word.holes.rstrip("/") for word in operands)):
+            self.hide(_VAGUE_INSIDE[name], "No such file or directory")
+        if name in _STOPS_AT_ERRORS and several:
+            self.hide(f"{name}: ")
+        if name == "wc" and not operands and any(redirect.op == "<" for redirect in command.redirects):
+            flags = [*flags, "<"]  # its columns are as wide as the file is large
         self.shapes(name, flags, operands, spec)
         if spec.stdin and not nested and (not operands or "-" in flags):
             self.needs_input(name, command)
-        if spec.prints and (len(operands) > 1 or any(word.splits for word in operands)):
+        if spec.prints and several:
             self.result.mixes = True
 
     def shapes(self, name: str, flags: Sequence[str], operands: Sequence[Word], spec: _Spec) -> None:
         count = len(operands)
+        if any(word.holes.endswith("/") for word in operands):
+            flags = [*flags, "x/"]
+        if any(word.holes.endswith("/.") for word in operands):
+            flags = [*flags, "x/."]
         shapes = {count}
         if any(word.splits for word in operands):
             shapes = set(range(max(count, 1), max(spec.many, count) + 1))
@@ -412,8 +455,45 @@ class _Taker:
 
     # --- redirections
 
+    def outputs(self) -> None:
+        """Refuse output into a file where it matters when the file is made: the virtual shell makes it last."""
+        commands = self.result.script.commands
+        compounds: dict[int, list[Command]] = {}
+        for command in commands:
+            for redirect in command.redirects:
+                if redirect.compound is not None:
+                    compounds.setdefault(redirect.compound, []).append(command)
+        for command in commands:
+            for redirect in command.redirects:
+                target = redirect.target
+                if redirect.fd != 1 or redirect.op == ">&" or target is None or target.text == "/dev/null":
+                    continue
+                company = compounds[redirect.compound] if redirect.compound is not None else _pipeline(command)
+                for other in company:
+                    self.early(other, target)
+
+    def early(self, command: Command, target: Word) -> None:
+        """Refuse a command that could see the file that its output, or its pipeline's, goes to."""
+        name = (command.name.text if command.name else None) or ":"
+        spec = _SPECS.get(name)
+        if spec is None or name == "cd":
+            raise Unread("output into a file around a change of directory")
+        walks = name in {"find", "ls", "tar"} or (name == "grep" and bool(_option_letters(command) & {"r", "R"}))
+        if walks and not target.head.startswith("/"):
+            raise Unread("output into a file that the command may see")
+        words = command.args if spec.operands == "path" else []
+        inputs = [r.target for r in command.redirects if r.fd == 0 and r.target is not None]
+        for word in [*words, *inputs]:
+            if word.holes == target.holes or (word.names and set(word.names) & set(target.names)):
+                raise Unread("output into a file that the command reads")
+            if "\0" in word.holes and not word.names and fnmatch(target.holes, word.holes.replace("\0", "*")):
+                raise Unread("output into a file that the command reads")
+
     def redirects(self, command: Command) -> None:
         has_file = False
+        own = [r for r in command.redirects if r.compound is None]
+        if len({r.fd for r in own}) < len(own):
+            raise Unread("two redirections of one descriptor")
         for redirect in command.redirects:
             target = redirect.target
             if redirect.op == ">&":
@@ -430,6 +510,8 @@ class _Taker:
                 continue
             if redirect.op in {"<<", "<<-", "<<<"}:
                 continue
+            if redirect.op == "<":
+                self.hide("bash: ", "Is a directory")
             assert target is not None
             if target.text is None and not target.head:
                 self.plain(target, command)
@@ -500,7 +582,10 @@ class _Taker:
         if command.name.text == "[":
             if not args or args.pop().text != "]":
                 raise Unread("[ without ]")
-        self.program("test", programs.test([word.text for word in args]))
+        features = programs.test([word.text for word in args])
+        if "-s" in features and not _FILE_NAME.fullmatch(args[-1].text or ""):
+            raise Unread("size of what may be a directory")
+        self.program("test", features)
         if any(word.splits for word in args):
             self.program("test", {"words by expansion"})
         self.use("command: test | any")
@@ -625,12 +710,13 @@ class _Taker:
         for word in starts:
             self.plain(word, command)
         inner: list[str] = []
+        many = any(word.text == "+" for word in args)
 
         def nested(words: Sequence[str | None]) -> None:
             if words[0] is None:
                 raise Unread("find -exec")
             inner.append(words[0])
-            self.nested(str(words[0]), words[1:], command)
+            self.nested(str(words[0]), words[1:], several=many)
 
         features = programs.find([word.text for word in args], nested)
         self.program("find", features)
@@ -640,7 +726,7 @@ class _Taker:
         if not silent and "-delete" not in features:
             self.walk(command)
 
-    def nested(self, name: str, words: Sequence[str | None], command: Command) -> None:
+    def nested(self, name: str, words: Sequence[str | None], *, several: bool) -> None:
         """A command that find or xargs runs."""
         if name not in {
             "rm",
@@ -658,7 +744,12 @@ class _Taker:
             "basename",
         }:
             raise Unread(f"nested {name}")
-        args = [Word(text=None if w == "{}" else w, head="x" if w == "{}" else w or "") for w in words]
+        args = [
+            Word(text=None, head="x", holes="x\0", splits=several)
+            if w == "{}"
+            else Word(text=w, head=w or "", holes=w or "")
+            for w in words
+        ]
         self.use(f"shell: nested {name}")
         self.invocation(
             name,
@@ -678,19 +769,77 @@ class _Taker:
         if not args or args[0].text is None:
             raise Unread("xargs without a command")
         self.use(f"command: {' '.join(['xargs', *sorted(flags)])} | any")
+        if args[0].text == "grep":
+            if flags or {"-c", "-L", "-q"} & {word.text for word in args} or "?" in self.result.script.names:
+                raise Unread("status of xargs")
+            self.result.needs_output = True
         words = [word.text for word in args[1:]]
-        self.nested(args[0].text, [*words, "{}"] if "{}" not in words else words, command)
+        self.nested(args[0].text, [*words, "{}"] if "{}" not in words else words, several="-I {}" not in flags)
         self.result.mixes = True
+
+    def _copy(self, name: str, args: list[Word], command: Command) -> None:
+        spec = _SPECS[name]
+        flags, operands = self.options(name, args, spec)
+        if {"-u", "--update"} & set(flags):
+            raise Unread(f"{name} by age")
+        paths = [posixpath.normpath(word.text or word.holes) for word in operands]
+        target = paths[-1] if paths else ""
+        for path in paths[:-1]:
+            if (
+                path == target
+                or target.startswith(f"{path}/")
+                or (posixpath.dirname(path) or ".") == target
+                or path in {".", ".."}
+            ):
+                raise Unread(f"{name} onto itself")
+            if name != "ln" and posixpath.basename(path) == posixpath.basename(target) and len(paths) > 2:  # noqa: PLR2004
+                raise Unread(f"{name} onto itself")
+        if len(set(paths)) < len(paths):
+            raise Unread(f"{name} of the same twice")
+        if len(paths) > 2 or (paths and "/" in paths[-1]) or any(word.splits for word in operands):  # noqa: PLR2004
+            # The virtual shell does not say whether the source or the target's directory is missing.
+            self.hide(f"{name}: cannot")
+        self.operands(name, flags, operands, command, spec)
+
+    def _cp(self, args: list[Word], command: Command) -> None:
+        self._copy("cp", args, command)
+
+    def _mv(self, args: list[Word], command: Command) -> None:
+        self._copy("mv", args, command)
+
+    def _ln(self, args: list[Word], command: Command) -> None:
+        self._copy("ln", args, command)
 
     def _ls(self, args: list[Word], command: Command) -> None:
         flags, operands = self.options("ls", args, _SPECS["ls"])
+        if {"-t", "-S", "-l", "-s", "-i", "-c", "-u", "-U", "-f", "-o", "-g", "-n", "-X", "-Z"} & set(flags):
+            raise Unread("ls of what differs from run to run")
+        if len(operands) > 1 or any(word.splits for word in operands):
+            self.hide("ls: ")
+            literal = [word.text for word in operands if word.text is not None]
+            if len(operands) > 1 and (len(literal) < len(operands) or not is_sorted_anywhere(literal)):
+                raise Unread("ls of several in an order of its own")
+            flags += ["glob"] if not literal else []
+        if "-d" not in flags:
+            self.result.never += tuple(
+                word.text for word in operands if word.text is not None and word.text.endswith("/")
+            )
+        self.result.blocks = self.result.blocks or "-R" in flags
         self.operands("ls", flags, operands, command, _SPECS["ls"])
         self.result.sorted = True
 
     def _sort(self, args: list[Word], command: Command) -> None:
         flags, operands = self.options("sort", args, _SPECS["sort"])
+        if {"-R", "-M", "-h", "-V", "--random-sort"} & set(flags):
+            raise Unread("sort of what differs from run to run")
         self.operands("sort", flags, operands, command, _SPECS["sort"])
         self.result.sorted = True
+
+    def _stat(self, args: list[Word], command: Command) -> None:
+        flags, operands = self.options("stat", args, _SPECS["stat"])
+        if any("%s" in flag for flag in flags) and not all(_FILE_NAME.fullmatch(word.text or "") for word in operands):
+            raise Unread("size of what may be a directory")
+        self.operands("stat", flags, operands, command, _SPECS["stat"])
 
     def _tar(self, args: list[Word], command: Command) -> None:
         if args and args[0].text and not args[0].text.startswith("-"):
@@ -706,7 +855,7 @@ class _Taker:
             raise Unread("chmod mode")
         if mode.isdigit() and mode[0] not in "67":
             raise Unread("chmod that takes rights away")
-        if mode.isdigit() and mode[0] == "6" and not all(re.fullmatch(r".*\w\.\w+", word.text or "") for word in args):
+        if mode.isdigit() and mode[0] == "6" and not all(_FILE_NAME.fullmatch(word.text or "") for word in args):
             raise Unread("chmod of what may be a directory")
         for word in args:
             self.plain(word, command)
@@ -733,6 +882,33 @@ class _Taker:
 
     def _let(self, args: list[Word], command: Command) -> None:
         raise Unread("let")
+
+
+def _option_letters(command: Command) -> set[str]:
+    return {letter for word in command.args if word.head.startswith("-") for letter in word.head}
+
+
+def _pipeline(command: Command) -> list[Command]:
+    """A command and those that pipe into it, as far as they are simple ones."""
+    found = [command]
+    while found[-1].before is not None:
+        found.append(found[-1].before)
+    return found
+
+
+def is_sorted_anywhere(lines: Sequence[str]) -> bool:
+    """Whether lines are in ascending order in any common locale."""
+    return list(lines) == sorted(lines) == sorted(lines, key=_letters) == sorted(lines, key=_marks_first)
+
+
+def _letters(line: str) -> tuple[str, str]:
+    """A collation that ignores case and marks at first."""
+    return "".join(c for c in line.lower() if c.isalnum()), line.swapcase()
+
+
+def _marks_first(line: str) -> list[tuple[int, str]]:
+    """A collation that ignores case, with marks before digits before letters."""
+    return [(c.isalnum() + c.isalpha(), c) for c in line.lower()]
 
 
 def _first(item: str) -> int:
