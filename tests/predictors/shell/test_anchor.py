@@ -68,8 +68,10 @@ def test_what_teaches_nothing(command: str, observation: str, exit_code: int | N
 
 def test_a_missing_path() -> None:
     """One command about one path that fails with no such file teaches that nothing is there."""
-    assert taught("cat a.txt", "cat: a.txt: No such file or directory\n", 1) == [Absent("/w/p/a.txt")]
-    assert taught("ls x/y", "ls: cannot access 'x/y': No such file or directory\n", 2) == [Absent("/w/p/x/y")]
+    assert taught("cat a.txt", "cat: a.txt: No such file or directory\n", 1) == [Absent("/w/p/a.txt", followed=True)]
+    assert taught("ls x/y", "ls: cannot access 'x/y': No such file or directory\n", 2) == [
+        Absent("/w/p/x/y", followed=False)
+    ]
     assert taught("cat a b", "cat: b: No such file or directory\n", 1) == []
     assert taught("cat a.txt", "cat: a.txt: Permission denied\n", 1) == []
     assert taught("make x", "make: x: No such file or directory\n", 2) == []

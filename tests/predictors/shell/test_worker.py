@@ -56,32 +56,32 @@ def sight(command: str, observation: str | None = None, exit_code: int | None = 
 
 def test_takes_in_and_predicts(child: Child) -> None:
     """One question takes in the past and predicts the next step."""
-    answer = child.ask(Question(1, 0, "auto", (sight("echo hi > a", "", 0),), sight("cat a")))
+    answer = child.ask(Question(1, 0, "auto", (sight("echo hi > a.txt", "", 0),), sight("cat a.txt")))
     assert answer == Answer(text="hi\n", exit_code=0)
 
 
 def test_goes_on_from_where_it_was(child: Child) -> None:
     """A session remembers; at the wrong point, or under an unknown number, it says so and does nothing."""
-    assert child.ask(Question(1, 0, "auto", (), sight("echo hi > a"))).text == ""
-    assert child.ask(Question(1, 0, "auto", (sight("echo hi > a", "", 0),), sight("cat a"))).text == "hi\n"
-    assert child.ask(Question(1, 1, "auto", (sight("cat a", "hi\n", 0),), sight("cat a"))).text == "hi\n"
-    assert not child.ask(Question(1, 1, "auto", (), sight("cat a"))).known
-    assert not child.ask(Question(2, 5, "auto", (), sight("cat a"))).known
+    assert child.ask(Question(1, 0, "auto", (), sight("echo hi > a.txt"))).text == ""
+    assert child.ask(Question(1, 0, "auto", (sight("echo hi > a.txt", "", 0),), sight("cat a.txt"))).text == "hi\n"
+    assert child.ask(Question(1, 1, "auto", (sight("cat a.txt", "hi\n", 0),), sight("cat a.txt"))).text == "hi\n"
+    assert not child.ask(Question(1, 1, "auto", (), sight("cat a.txt"))).known
+    assert not child.ask(Question(2, 5, "auto", (), sight("cat a.txt"))).known
 
 
 def test_a_step_that_must_not_be_tried(child: Child) -> None:
     """After a step of which nothing is known, the state is unknown, and work goes on."""
-    past = (sight("echo hi > a", "", 0), None)
-    assert child.ask(Question(1, 0, "auto", past, sight("cat a"))).text is None
-    assert child.ask(Question(1, 2, "auto", (sight("cat a", "hi\n", 0),), sight("cat a"))).text == "hi\n"
+    past = (sight("echo hi > a.txt", "", 0), None)
+    assert child.ask(Question(1, 0, "auto", past, sight("cat a.txt"))).text is None
+    assert child.ask(Question(1, 2, "auto", (sight("cat a.txt", "hi\n", 0),), sight("cat a.txt"))).text == "hi\n"
 
 
 def test_sessions_are_bounded(child: Child) -> None:
     """The least recently used of too many sessions is given up; the others are held."""
     for number in range(1, 200):
-        child.ask(Question(number, 0, "auto", (sight("echo hi > a", "", 0),), sight("cat a")))
-    assert not child.ask(Question(1, 1, "auto", (), sight("cat a"))).known
-    assert child.ask(Question(199, 1, "auto", (), sight("cat a"))).text == "hi\n"
+        child.ask(Question(number, 0, "auto", (sight("echo hi > a.txt", "", 0),), sight("cat a.txt")))
+    assert not child.ask(Question(1, 1, "auto", (), sight("cat a.txt"))).known
+    assert child.ask(Question(199, 1, "auto", (), sight("cat a.txt"))).text == "hi\n"
 
 
 def test_ends_with_its_input(child: Child) -> None:

@@ -40,9 +40,10 @@ class Made(msgspec.Struct, frozen=True):
 
 
 class Absent(msgspec.Struct, frozen=True):
-    """There is nothing at a path."""
+    """There is nothing at a path, or, if `followed`, a link that leads nowhere."""
 
     path: str
+    followed: bool
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -71,6 +72,7 @@ _MISSING = re.compile(r"[^\n]*: No such file or directory\n?")
 # Where not every command may have been run, or its status may be hidden.
 _BRANCHES = re.compile(r"[;|\n(){}]|(?<!&)&(?!&)")
 _FILLERS = frozenset({"echo", "mkdir", "printf", "touch", "true"})
+_NO_FOLLOWERS = frozenset({"ls", "mv", "rm"})
 _LOOKERS = frozenset({"cat", "ls", "head", "tail", "wc", "stat", "grep", "sed", "sort", "cp", "mv", "rm"})
 
 
@@ -162,7 +164,7 @@ def _failure(analysis: ScriptAnalysis, cwd: str | None, observation: str) -> lis
         return []
     named = [word for word in part.args if word and not word.startswith("-") and word in observation]
     path = _resolve(cwd, named[0]) if len(named) == 1 else None
-    return [Absent(path)] if path is not None else []
+    return [Absent(path, part.name not in _NO_FOLLOWERS)] if path is not None else []
 
 
 def _no_error(tool: str, observation: str, exit_code: int | None) -> bool:

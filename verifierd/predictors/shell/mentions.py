@@ -24,7 +24,10 @@ ANY = "\1"
 _LONGEST_NAME = 255
 _HINTS = 24
 _PATTERNS = 8
-_PATH = re.compile(r"[^\n]{1,255}")
+_PATH = re.compile(r"(?=.*\w)[\w ./@~+,:=%-]{1,255}")
+# Tools whose first word, or all of them, are no paths.
+_PATTERN_FIRST = frozenset({"awk", "grep", "jq", "sed"})
+_NO_PATHS = frozenset({"basename", "dirname", "echo", "expr", "printf", "seq", "tr"})
 _RAW = re.compile(r"[\w.+@~-]*(?:/[\w.+@~-]+)+|[\w+-]*\.[\w.+-]+")
 _WORD = re.compile(r"[A-Za-z_][\w.+-]*")
 _GLOB = re.compile(r"[^\s'\"|;&<>()=]*[*?\[][^\s'\"|;&<>()]*")
@@ -37,6 +40,8 @@ _QUOTED = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"")
 # Where not every command may have been run.
 _BRANCHES = re.compile(r"[|(){}]|(?<!&)&(?!&)|\b(?:if|for|while|until|case|test)\b|\[|\bgrep\b")
 _WRITERS = frozenset({"touch", "mkdir", "rmdir", "cp", "mv", "ln", "tee", "rm", "split", "tar", "sed", "chmod"})
+# Names without an ending that are files all the same; what has one is taken for a file anyway.
+_FILES = frozenset({"CHANGELOG", "Dockerfile", "Gemfile", "LICENSE", "Makefile", "Procfile", "README"})
 _LANGUAGE = frozenset({
     "case", "do", "done", "echo", "elif", "else", "esac", "export", "fi", "for", "function", "if", "in", "local",
     "printf", "read", "return", "then", "until", "while",
@@ -87,10 +92,11 @@ def paths_named(analysis: ScriptAnalysis, text: str, expand: Callable[[str], lis
     words = {r.path for r in analysis.redirects if r.path}
     computed = any(r.path is None for r in analysis.redirects)
     for part in analysis.commands:
-        if part.name in {"echo", "printf"}:
+        if part.name in _NO_PATHS:
             continue
         computed = computed or None in part.args or part.name is None
-        words.update(word for word in part.args if word and not word.startswith("-") and _PATH.fullmatch(word))
+        named = [word for word in part.args if word and not word.startswith("-")]
+        words.update(word for word in named[part.name in _PATTERN_FIRST :] if _PATH.fullmatch(word))
     words.update(word for word in _RAW.findall(text) if not re.fullmatch(r"\.+|[0-9.]+", word))
     if computed:
         words.update(word for word in _WORD.findall(text) if word not in _LANGUAGE)
@@ -101,8 +107,8 @@ def paths_named(analysis: ScriptAnalysis, text: str, expand: Callable[[str], lis
 
 
 def path_shapes(analysis: ScriptAnalysis) -> dict[str, str]:
-    """What some paths must be if they are anything: that `> notes` meets a directory is too far-fetched."""
-    shapes = {r.path: "file" for r in analysis.redirects if r.path}
+    """What some paths must be if they are anything; else is too far-fetched to reckon with."""
+    shapes = {r.path: "file" for r in analysis.redirects if r.path and posixpath.basename(r.path) in _FILES}
     for part in analysis.commands:
         if part.name == "mkdir" and "-p" in part.args:
             shapes.update((word, "folder") for word in part.args if word)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from verifierd.predictors.shell.anchor import Absent, Content, Listing, Made, Tree
 from verifierd.predictors.shell.mentions import ANY
-from verifierd.predictors.shell.world import World
+from verifierd.predictors.shell.world import SCRATCH, World
 
 __all__ = ("Terrain", "within")
 
@@ -29,7 +29,7 @@ class Terrain:
 
     def __init__(self, worlds: Sequence[World]) -> None:
         self._worlds = worlds
-        self._settled: set[str] = set()
+        self._settled: set[str] = {SCRATCH}
         self._fresh: set[str] = set()
         self._listed: dict[str, str] = {}
 
@@ -38,18 +38,18 @@ class Terrain:
         self._settled.clear()
         self._fresh.clear()
         self._listed.clear()
+        self._settled.add(SCRATCH)
         for world in self._worlds:
             cwd = world.cwd
             world.wipe()
+            world.folder(SCRATCH)
             world.enter(cwd)
 
     # What is known
 
     def settle(self, path: str) -> None:
         """A path and all above it have their forms."""
-        while path not in self._settled and path != "/":
-            self._settled.add(path)
-            path = posixpath.dirname(path)
+        self._settled.update(_with_ancestors(path))
 
     def is_settled(self, path: str) -> bool:
         """Whether each world has its form of a path, which may be that nothing is there."""
@@ -64,13 +64,11 @@ class Terrain:
         return any(path == made or path.startswith(made + "/") for made in self._fresh)
 
     def is_cut_off(self, path: str, world: World) -> bool:
-        """Whether a directory on the way to a path is known to be missing in a world."""
-        parent = posixpath.dirname(path)
-        while parent != "/":
-            if self.is_settled(parent) and not world.is_folder(parent):
-                return True
-            parent = posixpath.dirname(parent)
-        return False
+        """Whether a directory on the way to a path is known to be missing in a world, or is none."""
+        return any(
+            not world.is_folder(parent) and (self.is_settled(parent) or world.exists(parent))
+            for parent in _with_ancestors(path)[:-1]
+        )
 
     def agreed_text(self, path: str) -> str | None:
         """A file's text, if it is known."""
@@ -84,9 +82,7 @@ class Terrain:
         tops = {f"{path}/" for path in reach} | (places if wide else set())
         paths.update(path for path in self._settled if any(path.startswith(top) for top in tops))
         return {
-            path
-            for path in paths
-            if not any(place.startswith(f"{path}/") for place in places) and self._differs(path)
+            path for path in paths if not any(place.startswith(f"{path}/") for place in places) and self._differs(path)
         }
 
     def _differs(self, path: str) -> bool:
@@ -115,13 +111,9 @@ class Terrain:
                 if path is None:
                     continue
                 reach.add(path)
+                self._plant_way(path, world, hints, shapes.get(word))
                 known = self.is_settled(path) or world.exists(path) or self.is_cut_off(path, world)
-                if known or f"{world.cwd}/".startswith(f"{path.rstrip('/')}/"):
-                    continue
-                above = self._unknown_above(path, world) if world.number == _BLOCKED else None
-                if above is not None and shapes.get(word) != "folder":
-                    world.imagine(above, hints, shape="plain")
-                else:
+                if not known and not f"{world.cwd}/".startswith(f"{path.rstrip('/')}/"):
                     world.imagine(path, hints, shape=shapes.get(word))
         for path in reach:
             self.settle(path)
@@ -183,16 +175,20 @@ class Terrain:
                     self._fresh.add(path)
                 for world in self._worlds:
                     world.folder(path)
-            case Absent(path):
-                for world in self._worlds:
-                    # What leads nowhere is "no such file", too.
-                    if not world.is_dangling(path) and path != world.cwd:
-                        world.remove(path)
-        if isinstance(lesson, Absent):
-            # Whether there is a directory that it could be in, it does not say.
-            self._settled.add(lesson.path)
-        else:
-            self.settle(lesson.path)
+            case Absent(path, followed):
+                self._learn_absence(path, followed=followed)
+                return
+        self.settle(lesson.path)
+
+    def _learn_absence(self, path: str, *, followed: bool) -> None:
+        for world in self._worlds:
+            # What leads nowhere is "no such file", too.
+            if path != world.cwd and not world.is_dangling(path):
+                world.remove(path)
+                if followed and world.number == _BLOCKED and not self.is_settled(path):
+                    world.link(path, f"/l{world.token}/nowhere")
+        # Whether there is a directory that it could be in, it does not say.
+        self._settled.add(path)
 
     def _learn_names(self, path: str, names: tuple[str, ...], *, hidden: bool) -> None:
         if self._listed.get(path) != "all":
@@ -228,12 +224,15 @@ class Terrain:
                 folder = posixpath.dirname(folder)
         self._listed.update((folder, "files") for folder in folders if self._listed.get(folder) != "all")
 
-    def _unknown_above(self, path: str, world: World) -> str | None:
-        """The first directory on the way to a path of which nothing is known."""
+    def _plant_way(self, path: str, world: World, hints: list[str], shape: str | None) -> None:
+        """Give unknown directories on the way to a path their forms: missing, there, or a file in the way."""
         for above in _with_ancestors(path)[:-1]:
-            if not self.is_settled(above) and not world.exists(above):
-                return above
-        return None
+            if world.number == 0 or self.is_settled(above) or world.exists(above) or self.is_cut_off(above, world):
+                continue
+            if world.number != _BLOCKED or shape == "folder":
+                world.folder(above)
+            elif world.is_folder(posixpath.dirname(above)):
+                world.imagine(above, hints, shape="plain")
 
     def _seed_folder(self, world: World, folder: str, patterns: list[str]) -> None:
         known = self._listed.get(folder)

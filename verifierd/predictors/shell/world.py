@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 import msgspec
 from bashkit import Bash, BashError
 
-__all__ = ("KINDS", "Outcome", "Tree", "World")
+__all__ = ("KINDS", "SCRATCH", "Outcome", "Tree", "World")
 
 KINDS = ("absent", "file", "folder", "empty", "link")
 # A directory is None, a file its text, a link `LINK` and its target.
@@ -25,6 +25,9 @@ _LINK = "\0link:"
 _SECONDS = 0.3
 _MEMORY = 16 << 20
 _ENTRIES = 4000
+SCRATCH = "/tmp"  # noqa: S108 - in a virtual file system
+"""A directory that is there everywhere."""
+
 # What the virtual shell makes up and won't let go of; the session refuses commands that name it.
 _KEPT = frozenset({"bin", "dev", "etc", "proc", "root", "usr"})
 # Variables that tell of the last command alone, or that name the world.
@@ -82,6 +85,7 @@ class World:
     def _begin(self) -> None:
         """Be in a directory of this world's own, for nobody knows yet which it is."""
         self.wipe()
+        self.folder(SCRATCH)
         self.enter(f"/w{self.token}")
 
     @property
@@ -350,22 +354,26 @@ class World:
     def _vary(self, path: str, text: str | None, other: "World") -> None:
         """Where the other world's form is made up, only its kind is borne out: content and names stay this world's."""
         if other.token in path:
-            path = path.replace(other.token, self.token)
-            if text is None:
-                self.folder(path)
-        if text is None:
-            return
-        if text.startswith(_LINK):
-            # The target of the other world's link is none of this one's.
-            if other.token in text:
-                self.imagine(path, [], exists=True)
-            return
+            # How many made-up entries there are must not be taken for known, if their number happened to be right.
+            for count in range(self.number):
+                self._vary_entry(path.replace(other.token, self.token + "x" * count), text, other)
+        else:
+            self._vary_entry(path, text, other)
+
+    def _vary_entry(self, path: str, text: str | None, other: "World") -> None:
         blob = other.blobs.get(path)
-        if blob and blob in text:
+        if text is None or (text.startswith(_LINK) and other.token not in text):
+            self._put(path, text)
+        elif text.startswith(_LINK):
+            # The target of the other world's link is none of this one's.
+            self.imagine(path, [], exists=True)
+        elif blob and blob in text:
             self.blobs[path] = self._blob([])
             self.file(path, text.replace(blob, self.blobs[path]))
         elif other.token in text:
             self.file(path, text.replace(other.token, self.token) + f"more {self.token}\n" * (self.number + 1))
+        else:
+            self.file(path, text)
 
     def refresh(self, path: str, words: list[str]) -> None:
         """Let the unknown part of a file hold what a command may look for; what was added to it stays behind it."""
