@@ -32,10 +32,10 @@ def show(name: str) -> None:
     """Say in words what a policy (a bundled name or a TOML file) does."""
     found = policy.load(name)
     for row in (
-        f"{found.id}: {found.description}",
+        f"{found.id}: {found.description or 'not described'}",
         f"  asks the predictors {', then '.join(found.predictors)}, until one predicts",
         f"  compares after taking off: {', '.join(found.normalisers) or 'nothing'}",
-        f"  says on_path if nothing is contradicted and at least {found.min_coverage:.0%} of the text was checked",
+        f"  says on_path if at least {100 * found.min_coverage:g} % of the text was checked and nothing is contradicted",
         "  says off_path if something certain is contradicted",
         "  abstains, with a reason, on all else",
         f"  raises an alarm after more than {found.alarm_after} contradictions in one trajectory",

@@ -1,0 +1,92 @@
+"""`verifierd config`: the template is complete, valid and the defaults."""
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.helpers import verifierd
+from verifierd.cli.config import TEMPLATE
+from verifierd.config import AGENT_FOLDERS, Config, SourceConfig, parse
+
+
+def keys(kind: type[msgspec.Struct], place: str = "") -> Iterator[str]:
+    """Every key of a settings Struct, those of the Structs inside it included."""
+    for field in msgspec.structs.fields(kind):
+        name = f"{place}{field.encode_name}"
+        inner = next((t for t in (field.type, *getattr(field.type, "__args__", ())) if is_struct(t)), None)
+        if inner is None:
+            yield name
+        else:
+            yield from keys(inner, f"{name}.")
+
+
+def is_struct(kind: Any) -> bool:
+    """Is it a settings Struct?"""
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def named(document: Any, place: str = "") -> Iterator[str]:
+    """Every key of a TOML document."""
+    for name, value in document.items():
+        inner = value[0] if isinstance(value, list) and value and isinstance(value[0], dict) else value
+        if isinstance(inner, dict):
+            yield from named(inner, f"{place}{name}.")
+        else:
+            yield f"{place}{name}"
+
+
+def test_the_template_names_every_key() -> None:
+    """With its commented keys switched on, the template has all keys of the configuration and no other."""
+    switched_on = "\n".join(
+        line.removeprefix("# ") if line.startswith("# ") and " = " in line else line for line in TEMPLATE.splitlines()
+    )
+    document = tomllib.loads(switched_on)
+    assert sorted(named(document)) == sorted(keys(Config))
+    parse(switched_on, "template")
+
+
+def test_the_template_is_the_defaults() -> None:
+    """As written it says what is so without it, but for the agents' folders, which it names."""
+    assert parse(TEMPLATE, "template") == Config(sources=(SourceConfig(paths=AGENT_FOLDERS),))
+
+
+def test_init_writes_and_check_accepts(tmp_path: Path) -> None:
+    """`init` writes the template once; `check` says what it would do; an existing file is left alone."""
+    path = tmp_path / "verifierd.toml"
+    wrote = verifierd("config", "init", path)
+    assert (wrote.returncode, path.read_text()) == (0, TEMPLATE)
+    assert f"verifierd config check {path}" in wrote.stdout
+    checked = verifierd("config", "check", path)
+    assert checked.returncode == 0
+    assert checked.stdout.splitlines()[0] == f"{path}: fine"
+    assert "  serves http://127.0.0.1:9847" in checked.stdout
+    path.write_text("policy = 'strict'\n")
+    again = verifierd("config", "init", path)
+    assert again.returncode == 78
+    assert f"{path}: exists already" in again.stderr
+    assert path.read_text() == "policy = 'strict'\n"
+
+
+def test_check_refuses_what_run_would(tmp_path: Path) -> None:
+    """A name that only the running daemon would look up is checked, too."""
+    path = tmp_path / "c.toml"
+    for text, message in (
+        ("polcy = 'default'\n", "Did you mean `policy`?"),
+        ("policy = 'nonsense'\n", "no policy is called `nonsense`"),
+        ("predictor = 'shell,nonsense'\n", "`predictor` is `nonsense`"),
+        ("[[sources]]\npaths = ['x']\nformat = 'nonsense'\n", "`sources.format` is `nonsense`"),
+    ):
+        path.write_text(text)
+        done = verifierd("config", "check", path)
+        assert (done.returncode, done.stdout) == (78, "")
+        assert message in done.stderr
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """`init` into a folder that does not exist is one message."""
+    done = verifierd("config", "init", tmp_path / "nowhere" / "c.toml")
+    assert done.returncode == 78
+    assert "cannot write" in done.stderr
