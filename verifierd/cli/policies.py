@@ -35,7 +35,7 @@ def show(name: str) -> None:
         f"{found.id}: {found.description or 'not described'}",
         f"  asks the predictors {', then '.join(found.predictors)}, until one predicts",
         f"  compares after taking off: {', '.join(found.normalisers) or 'nothing'}",
-        f"  says on_path if at least {100 * found.min_coverage:g} % of the text was checked and nothing is contradicted",
+        f"  says on_path if at least {100 * found.min_coverage:g} % of the text was checked, and nothing contradicted",
         "  says off_path if something certain is contradicted",
         "  abstains, with a reason, on all else",
         f"  raises an alarm after more than {found.alarm_after} contradictions in one trajectory",
