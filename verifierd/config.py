@@ -231,7 +231,7 @@ def agent_folders() -> tuple[str, ...]:
 
 def _anchored(config: Config, folder: Path) -> Config:
     def anchor(path: str) -> str:
-        return path if path == "-" or path.startswith("~") else str(folder / path)
+        return path if path == "-" or path.startswith("~") else os.path.normpath(folder / path)
 
     state = config.state
     return msgspec.structs.replace(
