@@ -30,7 +30,7 @@ from verifierd.sanitize import Sanitizer
 from verifierd.sinks.jsonl import JsonlSink
 from verifierd.sinks.recent import Recent
 from verifierd.sources import open_source
-from verifierd.sources.base import refusal
+from verifierd.sources.base import look, refusal
 from verifierd.sources.directory import Watcher, nothing_found
 from verifierd.stages import Sink
 from verifierd.store import Store
@@ -73,6 +73,14 @@ class _Group:
         self._started = started
         self._span = duration(config.start)
         self.skipped: set[Path] = set()
+        self._sizes: dict[Path, int] = {}
+
+    def note(self, paths: Sequence[Path]) -> None:
+        """These files were there at the start: with `end`, what they hold now is read for context only."""
+        if self._span is None:
+            for path in paths:
+                stamp = look(str(path))
+                self._sizes[path] = stamp[2] if stamp is not None else 0
 
     def begin(self, path: Path) -> int | None:
         """From which byte on a file without a known position is judged; None while it is too old to be read at all.
@@ -85,8 +93,7 @@ class _Group:
         except OSError as error:
             raise refusal(str(path), error) from error
         if self._span is None:
-            # `end`: what was there at the start is read for context only.
-            return stat.st_size if stat.st_mtime < self._started else 0
+            return self._sizes.get(path, 0)
         if stat.st_mtime < self._started - self._span:
             self.skipped.add(path)
             return None
@@ -199,6 +206,8 @@ class Daemon:
             (group, await to_thread.run_sync(Watcher(group.files, group.config.exclude).look)) for group in self._groups
         ]
         troubles = [trouble for _, sighting in found for trouble in sighting.troubles]
+        for group, sighting in found:
+            group.note(sighting.ready)
         work = [(group, path) for group, sighting in found for path in _newest_first(sighting.ready)]
         work += [(group, _STDIN) for group in self._groups if group.has_stdin]
         if not work:
@@ -255,6 +264,7 @@ class Daemon:
             sighting = await to_thread.run_sync(watcher.look)  # unlike `wait` it returns when there is nothing
             for path, error in sighting.troubles:
                 self._trouble(path, error)
+            group.note(sighting.ready)
             self._unscanned -= 1
             ready: Sequence[Path] = sighting.ready
             while True:

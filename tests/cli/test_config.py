@@ -74,8 +74,6 @@ def test_check_refuses_what_run_would(tmp_path: Path) -> None:
     """A name that only the running daemon would look up is checked, too."""
     path = tmp_path / "c.toml"
     for text, message in (
-        ("polcy = 'default'\n", "Did you mean `policy`?"),
-        ("policy = 'nonsense'\n", "no policy is called `nonsense`"),
         ("predictor = 'shell,nonsense'\n", "`predictor` is `nonsense`"),
         ("[[sources]]\npaths = ['x']\nformat = 'nonsense'\n", "`sources.format` is `nonsense`"),
     ):
