@@ -171,7 +171,7 @@ class TestLoad:
 
         assert config.sources[0].paths == (
             f"{tmp_path}/logs",
-            f"{tmp_path}/../*.jsonl",
+            f"{tmp_path.parent}/*.jsonl",
             "/abs/x.jsonl",
             "~/y.jsonl",
             "-",

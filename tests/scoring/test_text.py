@@ -156,7 +156,7 @@ class TestOneCharacter:
         verdict = _verdict("one\ntwo\nthree\n", _step("$ ls\n\x1b[1mone\x1b[0m \r\ntwx\r\nthree"))
 
         assert [signal.span for signal in verdict.signals] == [(21, 22)]
-        assert verdict.signals[0].detail == "expected “o”, observed “x”"
+        assert verdict.signals[0].detail == "expected “two”, observed “twx”"
 
     def test_text_hidden_by_a_redraw(self) -> None:
         """Words that a carriage return overdraws contradict a certain prediction without them."""

@@ -1,5 +1,6 @@
 """The observation against a whole predicted text."""
 
+import re
 from collections.abc import Sequence
 
 from verifierd.scoring.difference import Difference, differences, distance, spread
@@ -63,15 +64,26 @@ class Normalised:
         )
 
 
+_WORD = 40  # characters that a word is followed on either side
+_WORD_END = re.compile(r"\w+\Z")
+_WORD_START = re.compile(r"\w+")
 _INEXACT = Signal(name="inexact", value=1.0, detail="equal only after normalising")
 
 
 def _words(found: Difference, observed: str) -> str:
-    if found.start == found.end:
-        return f"expected {_quote(found.expected)} here; it is missing"
-    if not found.expected:
-        return f"{_quote(observed[found.start : found.end])} was not expected"
-    return f"expected {_quote(found.expected)}, observed {_quote(observed[found.start : found.end])}"
+    """The difference for people: whole words, though the span is as tight as can be."""
+    start, end = found.start, found.end
+    if "\n" not in found.expected and "\n" not in observed[start:end]:
+        before = _WORD_END.search(observed, max(0, start - _WORD), start)
+        after = _WORD_START.match(observed, end, end + _WORD)
+        start = before.start() if before else start
+        end = after.end() if after else end
+    expected = observed[start : found.start] + found.expected + observed[found.end : end]
+    if not expected:
+        return f"{_quote(observed[start:end])} was not expected"
+    if start == end:
+        return f"expected {_quote(expected)} here; it is missing"
+    return f"expected {_quote(expected)}, observed {_quote(observed[start:end])}"
 
 
 def _quote(text: str) -> str:
