@@ -100,7 +100,8 @@ def paths_named(analysis: ScriptAnalysis, text: str, expand: Callable[[str], lis
     words.update(word for word in _RAW.findall(text) if not re.fullmatch(r"\.+|[0-9.]+", word))
     if computed:
         words.update(word for word in _WORD.findall(text) if word not in _LANGUAGE)
-    words.update(filter(None, (_before_glob(glob) for glob in _GLOB.findall(text))))
+    # Something in the directories before a glob, so that they are taken for directories.
+    words.update(f"{before}/0q" for before in map(_before_glob, _GLOB.findall(text)) if before)
     for braces in _BRACES.findall(text):
         words.update(word for word in expand(braces) if _PATH.fullmatch(word))
     return {word for word in words if len(word) <= _LONGEST_NAME and word not in {"/dev/null", "."}}

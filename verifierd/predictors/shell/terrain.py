@@ -106,15 +106,16 @@ class Terrain:
         """Give each unknown path among the words a form in every world; the paths that the words mean."""
         reach = set()
         for word in sorted(words, key=lambda word: word.count("/")):
+            self._reopen_way(word)
             for world in self._worlds:
                 path = world.resolve(word)
                 if path is None:
                     continue
                 reach.add(path)
-                self._plant_way(path, world, hints, shapes.get(word))
+                nested = self._plant_way(path, world, hints, shapes.get(word))
                 known = self.is_settled(path) or world.exists(path) or self.is_cut_off(path, world)
                 if not known and not f"{world.cwd}/".startswith(f"{path.rstrip('/')}/"):
-                    world.imagine(path, hints, shape=shapes.get(word))
+                    world.imagine(path, hints, shape=shapes.get(word) or ("linked" if nested else None))
         for path in reach:
             self.settle(path)
         return frozenset(reach)
@@ -224,15 +225,35 @@ class Terrain:
                 folder = posixpath.dirname(folder)
         self._listed.update((folder, "files") for folder in folders if self._listed.get(folder) != "all")
 
-    def _plant_way(self, path: str, world: World, hints: list[str], shape: str | None) -> None:
-        """Give unknown directories on the way to a path their forms: missing, there, or a file in the way."""
+    def _reopen_way(self, word: str) -> None:
+        """What is on the way to a path and may or may not be a directory gets its form anew, as a way."""
+        path = self._worlds[0].resolve(word)
+        if path is None:
+            return
+        above = {f"{world.cwd}/" for world in self._worlds}
+        for way in _with_ancestors(path)[:-1]:
+            if any(place.startswith(f"{way}/") for place in above) or way not in self._settled:
+                continue
+            folders = [world.is_folder(way) for world in self._worlds]
+            if any(folders) and not all(folders):
+                self.unsettle([way])
+
+    def _plant_way(self, path: str, world: World, hints: list[str], shape: str | None) -> bool:
+        """Give unknown directories on the way to a path their forms: missing, there, or a file in the way.
+
+        Returns:
+            Whether there were any.
+        """
+        found = False
         for above in _with_ancestors(path)[:-1]:
             if world.number == 0 or self.is_settled(above) or world.exists(above) or self.is_cut_off(above, world):
                 continue
+            found = True
             if world.number != _BLOCKED or shape == "folder":
                 world.folder(above)
             elif world.is_folder(posixpath.dirname(above)):
                 world.imagine(above, hints, shape="plain")
+        return found
 
     def _seed_folder(self, world: World, folder: str, patterns: list[str]) -> None:
         known = self._listed.get(folder)

@@ -30,6 +30,8 @@ SCRATCH = "/tmp"  # noqa: S108 - in a virtual file system
 
 # What the virtual shell makes up and won't let go of; the session refuses commands that name it.
 _KEPT = frozenset({"bin", "dev", "etc", "proc", "root", "usr"})
+# The world whose unknown files hold nothing that a command looks for.
+_UNFOUND = 4
 # Variables that tell of the last command alone, or that name the world.
 _TRANSIENT = frozenset({"_", "HOSTNAME", "PIPESTATUS", "USER"})
 # What the virtual file system raises, depending on the call.
@@ -141,6 +143,13 @@ class World:
         """Whether a path is a plain file or leads to one."""
         return self._type(path) == "file"
 
+    def is_blocked(self, path: str) -> bool:
+        """Whether something on the way to a path is no directory."""
+        parent = posixpath.dirname(path)
+        while parent != "/" and not self.exists(parent):
+            parent = posixpath.dirname(parent)
+        return not self.is_folder(parent)
+
     def is_dangling(self, path: str) -> bool:
         """Whether a path is a link that leads nowhere."""
         return self._type(path) == "symlink"
@@ -248,7 +257,8 @@ class World:
             path: The path.
             words: What the command may look for in it.
             exists: It is there; only its kind and content are unknown.
-            shape: `file` (or a link to one) or `folder` if it can be nothing else, `plain` if it is a file and no link.
+            shape: `file` (or a link to one) or `folder` if it can be nothing else, `plain` if it is a file and no link;
+                `linked` lets the world of empty files stand for that of links, where that one has no such path.
         """
         kind = self._kind(path)
         if shape == "plain" or (shape == "file" and kind == "folder"):
@@ -259,12 +269,14 @@ class World:
             if not exists:
                 return
             kind = "file" if shape == "file" or _SUFFIX.search(path) else "folder"
-        if kind == "empty":
+        if kind == "empty" and shape == "linked":
+            self.file(self._link_target(path), "")
+            self.link(path, self._link_target(path))
+        elif kind == "empty":
             self.file(path, "")
         elif kind == "link":
-            target = f"/l{self.token}/{zlib.crc32(path.encode()):x}"
-            self.file(target, self._blob(words))
-            self.link(path, target)
+            self.file(self._link_target(path), self._blob(words))
+            self.link(path, self._link_target(path))
         elif kind == "folder":
             self.folder(path)
             for count in range(1 + (self.number > 0)):
@@ -273,6 +285,9 @@ class World:
             blob = self._blob(words)
             self.file(path, blob)
             self.blobs[path] = blob
+
+    def _link_target(self, path: str) -> str:
+        return f"/l{self.token}/{zlib.crc32(path.encode()):x}"
 
     def variable(self, name: str) -> None:
         """Give an unknown variable this world's value; unset in world 0."""
@@ -391,6 +406,9 @@ class World:
     def _blob(self, words: list[str]) -> str:
         """Text that differs from other worlds' in lines, words, characters, and in how often a pattern matches it."""
         lines = [f"{self.token} {self.number}"]
+        if self.number == _UNFOUND:
+            # Something else than what is looked for.
+            return "\n".join([*lines, f"{self.token}"] * 3) + "\n"
         for count in range(self.number):
             lines.extend(f"{word} {self.token} {count}" for word in (*words, "7"))
         return "\n".join(lines) + "\n"

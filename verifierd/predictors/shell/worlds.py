@@ -54,6 +54,7 @@ _NO_SUCH = re.compile(
     r": No such file or directory$",
     re.MULTILINE,
 )
+_PLAIN_NAME = re.compile(r"[\w./@%+,~-]+")
 # What the virtual file system makes up by itself, and where only the superuser writes.
 _SYNTHETIC = re.compile(r"/(?:etc|usr|bin|sbin|lib\w*|proc|sys|root|var|boot|run|dev/(?!null\b))(?:/|\b)")
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/opt", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
@@ -248,13 +249,9 @@ class Session:
         ]
         trial.silent = not observed.strip() and code == 0
         first = trial.outcomes[0]
-        if not any(fit):
-            if trial.text is not None or not trial.read_only:
-                self._lose(trial)
+        if not all(fit) and not self._refute(trial, fit):
             return
-        if not all(fit):
-            self._follow([world for world, fits in zip(self._worlds, fit, strict=True) if fits], trial)
-        elif trial.doubted is not None and code is None and not trial.read_only:
+        if all(fit) and trial.doubted is not None and code is None and not trial.read_only:
             self._lose_sight(trial)
         if trial.shows_errors(first) and self._profile.prefix is None:
             self._profile.learn_prefix(first.merged, observed)
@@ -262,6 +259,18 @@ class Session:
             self._profile.learn_order(observed, first.merged)
         if all(fit) and first.exit_code == 0 and trial.analysis is not None:
             self._writable.update(posixpath.dirname(path) for path in write_targets(trial.analysis, trial.cwd))
+
+    def _refute(self, trial: _Trial, fit: list[bool]) -> bool:
+        """Give up the worlds that do not fit; False if all had to go, or none should."""
+        # Outcomes that are not certified refute nothing; nor does a count, which may be right by chance, for made-up
+        # entries are counted, too.
+        vague = trial.doubted is not None or (trial.read_only and trial.wide)
+        if any(fit) and not vague:
+            self._follow([world for world, fits in zip(self._worlds, fit, strict=True) if fits], trial)
+            return True
+        if not trial.read_only or (not any(fit) and trial.text is not None):
+            self._lose(trial)
+        return False
 
     def _learn(self, trial: _Trial, analysis: ScriptAnalysis, observed: str, code: int | None) -> None:
         exact = not self._profile.trims
@@ -555,6 +564,9 @@ class Session:
         world = self._worlds[0]
         for name in _NO_SUCH.findall(outcome.merged):
             path = world.resolve(name.strip())
+            if not _PLAIN_NAME.fullmatch(name) or (path is not None and world.is_blocked(path)):
+                # GNU quotes it in a way of its own, or says that something on the way is no directory.
+                return False
             if path is not None and not self._terrain.is_settled(path) and not self._terrain.is_cut_off(path, world):
                 return False
         return True
