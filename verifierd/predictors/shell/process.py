@@ -108,7 +108,8 @@ class WorkerProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd="/",
-            env={"PYTHONPATH": home, "PYTHONDONTWRITEBYTECODE": "1"},
+            # A fixed order of sets: the same history gives the same prediction in any process.
+            env={"PYTHONPATH": home, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"},
             start_new_session=True,
         )
         assert self._process.stdout is not None
