@@ -62,7 +62,8 @@ class BashStep(msgspec.Struct, frozen=True, kw_only=True):
 class RealBash:
     """A shell session: directory, variables and functions are carried from step to step.
 
-    Options (`set`, `shopt`), aliases, traps and `$?` are not carried: each step is a bash of its own, as agents' harnesses do.
+    Options (`set`, `shopt`), aliases, traps and `$?` are not carried: each step is a bash of its own, as agents'
+    harnesses do it.
 
     Args:
         home: The path shown for the throw-away home directory; commands may use it too. None shows the real path.
@@ -150,7 +151,7 @@ class RealBash:
             "BASH_ENV": str(prologue),
         }
         with subprocess.Popen(  # noqa: S603 - running shell commands is what this is for
-            ["bash", "-c", self._hide(command)],
+            ["bash", "-c", self._hide(command)],  # noqa: S607 - the name that errors begin with
             executable="/bin/bash",
             cwd=cwd,
             env=env,

@@ -55,7 +55,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def trials(chosen: Iterable[Case], envelope: Envelope) -> Iterator[Trial]:
-    """Run cases; those whose script or outcome the envelope refuses are left out, as are those whose tools are not here.
+    """Run cases; left out are those whose script or outcome the envelope refuses, and those whose tools are not here.
 
     Args:
         chosen: The cases.

@@ -8,7 +8,8 @@ from bashkit import Bash
 from verifierd.bundled import root
 from verifierd.errors import PolicyError
 from verifierd.predictors.shell.envelope import Envelope, template
-from verifierd.predictors.shell.programs import awk, pattern, sed
+from verifierd.predictors.shell.patterns import pattern
+from verifierd.predictors.shell.programs import awk, sed
 from verifierd.predictors.shell.reading import Unread, read
 from verifierd.predictors.shell.units import units
 

@@ -7,7 +7,7 @@ and after running, by its error messages and by hints that something escaped the
 
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 
 from bashkit import ScriptAnalysis
@@ -15,23 +15,26 @@ from bashkit import ScriptAnalysis
 from verifierd.errors import PolicyError
 from verifierd.predictors.shell import programs
 from verifierd.predictors.shell.reading import Command, Script, Unread, read
-from verifierd.predictors.shell.units import Units, is_sorted_anywhere, units
+from verifierd.predictors.shell.streams import is_sorted_anywhere
+from verifierd.predictors.shell.units import Units, units
 
 __all__ = ("Envelope", "template")
 
 # Output near one of the virtual shell's limits may have been cut silently.
 _NEAR_LIMIT = 500_000
-_QUOTED = re.compile(r"‘[^’]*’|'[^']*'|`[^`']*'|\"[^\"]*\"")
+_QUOTED = re.compile(r"\u2018[^\u2019]*\u2019|'[^']*'|`[^`']*'|\"[^\"]*\"")
 # Commands whose view of a character depends on the locale, or on the make of the tool.
 _BY_CHARACTER = frozenset(
-    {"awk", "column", "cut", "expand", "fold", "grep", "head", "od", "rev", "sed", "tail", "tr", "wc"}
+    {"awk", "column", "cut", "expand", "fold", "grep", "head", "jq", "od", "rev", "sed", "tail", "tr", "wc"}
 )
 # Commands that change neither files nor the shell, whatever their options.
-_READERS = frozenset(
-    "[ [[ : basename base64 cat cmp comm column cut date df diff dirname du echo expand expr false file fold free getconf grep"
-    " groups head hostname id join ls lsof md5sum nl nproc od paste printenv ps pwd readlink realpath rev rg sha1sum sha256sum"
-    " seq stat strings tac tail test tr tree true type uname uptime wc whereis which who whoami xxd".split()  # noqa: SIM905
+_READERS_WORDS = (
+    "[ [[ : basename base64 cat cmp comm column cut date df diff dirname du echo expand expr false file "
+    "fold free getconf grep groups head hostname id join ls lsof md5sum nl nproc od paste printenv ps pwd "
+    "readlink realpath rev rg sha1sum sha256sum seq stat strings tac tail test tr true type uname "
+    "uptime wc whereis which who whoami"
 )
+_READERS = frozenset(_READERS_WORDS.split())
 _GIT_READERS = frozenset(
     {"blame", "describe", "diff", "grep", "log", "ls-files", "ls-tree", "rev-parse", "shortlog", "show", "status"}
 )
@@ -113,7 +116,9 @@ class Envelope:
         """After running, with repaired errors: None if the outcome can be trusted, else the reason in words.
 
         Args:
-            analysis, command, values: As above; a name that is no command is taken for an earlier function.
+            analysis: As above; a name in it that is no command is taken for an earlier function.
+            command: As above.
+            values: As above.
             stdout: What the script wrote.
             stderr: Its errors, repaired.
             collated: True if the session is known to sort in the C locale's order.
@@ -136,28 +141,7 @@ class Envelope:
         taken = self._take(command, functions, values)
         if isinstance(taken, str):
             return taken
-        if stderr and (reason := self._refuse_errors(stderr)):
-            return reason
-        for line in stderr.splitlines():
-            if any(line.startswith(start) and line.endswith(end) for start, end in taken.hides):
-                return "message that does not say enough"
-        if taken.never and not set(taken.never).isdisjoint(stdout.splitlines()):
-            return "a link in the way"
-        if stdout and stderr and taken.mixes:
-            return "order of output and errors"
-        if taken.shows_errors and (reason := self._refuse_shown_errors(taken.script, stdout)):
-            return reason
-        if taken.needs_output and not stdout:
-            return "status cannot be told"
-        if taken.unordered and stdout.count("\n") > 1:
-            return "order of a directory walk"
-        if taken.sorted and not collated and not _same_in_any_locale(stdout, blocks=taken.blocks):
-            return "order depends on the locale"
-        if len(stdout) > _NEAR_LIMIT or "\0" in stdout or "\ufffd" in stdout:
-            return "output is near a limit or binary"
-        if not stdout.isascii() and not _BY_CHARACTER.isdisjoint(_names(taken.script)):
-            return "characters beyond ASCII"
-        return None
+        return self._refuse_errors(taken, stderr) or self._refuse_form(taken, stdout, stderr, collated=collated)
 
     def certifies(self, keys: Collection[str]) -> bool:
         """True if all of these units, and templates as `message: ...`, are certified."""
@@ -168,13 +152,13 @@ class Envelope:
             for key in keys
         )
 
-    def is_read_only(self, analysis: ScriptAnalysis, command: str) -> bool:  # noqa: ARG002 - part of the interface
+    def is_read_only(self, analysis: ScriptAnalysis, command: str) -> bool:
         """True if the script surely changes no file and no shell state, whatever it prints."""
         try:
             script = read(command)
         except Unread:
             return False
-        if script.functions or script.bound or script.arithmetic:
+        if analysis.truncated or script.functions or script.bound or script.computes:
             return False
         return all(_only_reads(item) for item in script.commands)
 
@@ -185,27 +169,43 @@ class Envelope:
     def _take(self, command: str, functions: Collection[str], values: Mapping[str, str] | None) -> Units | str:
         return self._read(command, frozenset(functions), None if values is None else frozenset(values.items()))
 
-    def _refuse_errors(self, stderr: str) -> str | None:
-        if not stderr.endswith("\n"):
+    def _refuse_errors(self, taken: Units, stderr: str) -> str | None:
+        if stderr and not stderr.endswith("\n"):
             return "error message without an end"
-        if self._messages is None:
-            return None
         for line in stderr.splitlines():
-            if template(line) not in self._messages:
+            if any(line.startswith(start) and line.endswith(end) for start, end in taken.hides):
+                return "message that does not say enough"
+            if not self._is_certified(line):
                 return f"message not certified: {line[:80]}"
         return None
 
-    def _refuse_shown_errors(self, script: Script, stdout: str) -> str | None:
+    def _refuse_form(self, taken: Units, stdout: str, stderr: str, *, collated: bool) -> str | None:
+        names = _names(taken.script)
+        checks = (
+            (stdout and stderr and taken.mixes, "order of output and errors"),
+            (not stdout and taken.needs_output, "status cannot be told"),
+            (stdout.count("\n") > 1 and taken.unordered, "order of a directory walk"),
+            (taken.sorted and not collated and not _same_in_any_locale(stdout, taken), "order depends on the locale"),
+            (not set(taken.never).isdisjoint(stdout.splitlines()), "a link in the way"),
+            (any(re.search(form, stdout) for form in taken.odd), "form of a number depends on the tool"),
+            (len(stdout) > _NEAR_LIMIT or "\0" in stdout or "\ufffd" in stdout, "output is near a limit or binary"),
+            (not stdout.isascii() and not names.isdisjoint(_BY_CHARACTER), "characters beyond ASCII"),
+        )
+        reason = next((reason for failed, reason in checks if failed), None)
+        return reason or (self._refuse_shown_errors(names, stdout) if taken.shows_errors else None)
+
+    def _refuse_shown_errors(self, names: set[str], stdout: str) -> str | None:
         """Errors sent into the output bypass `repair`, so each must be right as it is, and alone."""
-        names = {"bash", *_names(script)}
         lines = stdout.splitlines()
-        errors = [line for line in lines if line.partition(":")[0] in names]
+        errors = [line for line in lines if line.partition(":")[0] in {"bash", *names}]
         if errors and len(errors) != len(lines):
             return "order of output and errors"
-        for line in errors:
-            if _repair(line, "\0") != line or (self._messages is not None and template(line) not in self._messages):
-                return "message not certified, in the output"
-        return None
+        if all(_repair(line, "\0") == line and self._is_certified(line) for line in errors):
+            return None
+        return "message not certified, in the output"
+
+    def _is_certified(self, line: str) -> bool:
+        return self._messages is None or template(line) in self._messages
 
 
 def template(line: str) -> str:
@@ -232,7 +232,7 @@ def _units(command: str, functions: frozenset[str], values: frozenset[tuple[str,
 
 
 _REPAIRS = (
-    (re.compile(r"^(mkdir: cannot create directory )'(.*)':"), r"\1‘\2’:"),
+    (re.compile(r"^(mkdir: cannot create directory )'(.*)':"), "\\1\u2018\\2\u2019:"),
     (re.compile(r"^cp: cannot copy '"), "cp: cannot stat '"),
     (re.compile(r"^mv: cannot move '(.*)': io error: not found$"), r"mv: cannot stat '\1': No such file or directory"),
     (
@@ -264,20 +264,31 @@ def _only_reads(command: Command) -> bool:
             return False
     name = command.name.text if command.name is not None else None
     words = [word.text for word in command.args]
-    if words in (["--version"], ["--help"]) and name not in {None, "source", "."}:
+    if name is None:
+        return False
+    if words in (["--version"], ["--help"]) and name not in {"source", "."}:
         return True
-    if name == "git":
-        return bool(words) and words[0] in _GIT_READERS or tuple(words) in _GIT_QUERIES
-    if name == "command":
-        return words[:1] in (["-v"], ["-V"])
-    if name == "printf":
-        return bool(words) and words[0] is not None and not words[0].startswith("-")
-    if name == "awk":
-        return _awk_only_reads(words)
-    if name in {"sed", "sort", "find", "jq", "uniq"}:
-        safe = not any(word is None or _WRITES.match(word) for word in words)
-        return safe and (name != "uniq" or len(words) < 2) and (name != "sed" or not _sed_writes(words))  # noqa: PLR2004
-    return name in _READERS
+    return _READERS_WITH[name](words) if name in _READERS_WITH else name in _READERS
+
+
+def _git_only_reads(words: list[str | None]) -> bool:
+    return bool(words) and (words[0] in _GIT_READERS or tuple(words) in _GIT_QUERIES)
+
+
+def _printf_only_reads(words: list[str | None]) -> bool:
+    return bool(words) and not (words[0] or "-").startswith("-")
+
+
+def _has_no_writing_option(words: list[str | None]) -> bool:
+    return not any(word is None or _WRITES.match(word) for word in words)
+
+
+def _sed_only_reads(words: list[str | None]) -> bool:
+    """Whether a sed script can write or run nothing; told by its letters, not by its meaning."""
+    if not _has_no_writing_option(words):
+        return False
+    scripts = [re.sub(r"/[^/]*/", "", word) for word in words if word is not None and not word.startswith("-")]
+    return not any(re.search(r"[wWe]", script) for script in scripts)
 
 
 def _awk_only_reads(words: list[str | None]) -> bool:
@@ -293,16 +304,22 @@ def _awk_only_reads(words: list[str | None]) -> bool:
     return False
 
 
-def _sed_writes(words: list[str | None]) -> bool:
-    """Whether a sed script may write or run something; told by what it is made of, not by its meaning."""
-    return any(
-        word is None or re.search(r"[wWe]", re.sub(r"/[^/]*/", "", word))
-        for word in words
-        if not (word or "").startswith("-")
-    )
+# Commands that only read if their words are of the right kind.
+_READERS_WITH: Mapping[str, Callable[[list[str | None]], bool]] = {
+    "awk": _awk_only_reads,
+    "command": lambda words: words[:1] in (["-v"], ["-V"]),
+    "find": _has_no_writing_option,
+    "git": _git_only_reads,
+    "jq": _has_no_writing_option,
+    "printf": _printf_only_reads,
+    "sed": _sed_only_reads,
+    "sort": _has_no_writing_option,
+    "tree": _has_no_writing_option,
+    "uniq": lambda words: len(words) < 2,
+}
 
 
-def _same_in_any_locale(stdout: str, *, blocks: bool) -> bool:
+def _same_in_any_locale(stdout: str, taken: Units) -> bool:
     """Whether the lines of the output would be in the same order in any common locale."""
-    parts = re.split(r"(?:^|\n\n)[^\n]*:\n", stdout) if blocks else [stdout]
+    parts = re.split(r"(?:^|\n\n)[^\n]*:\n", stdout) if taken.blocks else [stdout]
     return all(is_sorted_anywhere(sorted(set(part.splitlines()))) for part in parts)

@@ -7,140 +7,10 @@ uses; the document says which of them were certified.
 import re
 from collections.abc import Callable, Sequence
 
+from verifierd.predictors.shell.patterns import pattern
 from verifierd.predictors.shell.reading import Unread
 
-__all__ = ("awk", "bc", "expr", "find", "jq", "pattern", "printf", "sed", "test", "tr")
-
-_BASIC = re.compile(
-    r"(?P<set>\[\^?\]?(?:\[:[a-z]+:\]|[^\[\]])*\])|\\(?P<op>[(){}|+?])|\\(?P<class>[<>bBwWsS])|\\(?P<back>[1-9])"
-    r"|(?P<escaped>\\[.*^$/\[\]\\\"'&-])|(?P<mark>[.*^$])|(?P<plain>[^\\\[.*^$])"
-)
-_EXTENDED = re.compile(
-    r"(?P<set>\[\^?\]?(?:\[:[a-z]+:\]|[^\[\]])*\])|(?P<op>[(){}|+?])|\\(?P<class>[<>bBwWsS])|\\(?P<back>[1-9])"
-    r"|(?P<escaped>\\[.*^$/\[\]\\\"'&(){}|+?-])|(?P<mark>[.*^$])|(?P<plain>[^\\\[.*^$(){}|+?])"
-)
-_INTERVAL = re.compile(r"\d+(?:,\d*)?")
-
-
-def pattern(text: str, *, extended: bool = False) -> set[str]:
-    """Features of a POSIX regular expression (basic or extended), ASCII only.
-
-    `|` is told apart by whether two of its branches can begin at the same place, because engines then differ in which
-    they prefer.
-    """
-    if not text.isascii() or "\n" in text:
-        raise Unread("regular expression beyond ASCII")
-    lexer = _EXTENDED if extended else _BASIC
-    found: set[str] = set()
-    at, groups, last = 0, 0, "start"
-    branches: list[list[tuple[str, str]]] = [[]]
-    while at < len(text):
-        match = lexer.match(text, at)
-        if not match:
-            raise Unread("regular expression")
-        at = match.end()
-        kind, token = match.lastgroup or "", match[match.lastgroup or 0]
-        if kind == "op" and token == "{":
-            closing = "}" if extended else r"\}"
-            interval = _INTERVAL.match(text, at)
-            if not interval or not text.startswith(closing, interval.end()):
-                raise Unread("brace in a regular expression")
-            at = interval.end() + len(closing)
-            found.add("{n}" if "," not in interval[0] else "{n,m}")
-            kind = "repeat"
-        elif (kind == "op" and token in "+?") or (kind == "mark" and token == "*"):
-            found.add(token)
-            kind = "repeat"
-        elif kind == "op" and token == "}":
-            raise Unread("brace in a regular expression")
-        elif kind == "mark" and token == "^":
-            if last not in {"start", "(", "|"}:
-                raise Unread("^ within a regular expression")
-            found.add("^")
-            kind = "anchor"
-        elif kind == "mark" and token == "$":
-            rest = text[at:].lstrip("\\")
-            if rest and rest[0] not in ")|":
-                raise Unread("$ within a regular expression")
-            found.add("$")
-            kind = "end"
-        elif kind == "op":
-            groups += (token == "(") - (token == ")")
-            if groups < 0 or (token in "|)" and last in {"start", "(", "|", "anchor"}):
-                raise Unread("empty branch in a regular expression")
-            found |= {"( )"} if token == "(" else set()
-            if token == "(":
-                branches.append([])
-            elif token == ")":
-                found |= _alternatives(branches.pop())
-                branches[-1].append(("group", ""))
-            else:
-                branches[-1].append(("|", ""))
-            kind = token
-        elif kind == "set":
-            found |= _bracket(token)
-        elif kind == "class":
-            found.add(f"\\{token}")
-        elif kind == "back":
-            found.add("\\1")
-        elif kind == "escaped":
-            found.add("\\.")
-        elif kind == "mark":
-            found.add(".")
-        if kind == "repeat":
-            if last in {"start", "(", "|", "anchor", "repeat"}:
-                raise Unread("repetition of nothing, or of a repetition")
-            branches[-1].append(("repeat", ""))
-        elif kind not in {"(", ")", "|"}:
-            branches[-1].append((kind, token))
-        last = kind
-    if groups or last == "|":
-        raise Unread("open group in a regular expression")
-    return found | _alternatives(branches[0])
-
-
-def _bracket(text: str) -> set[str]:
-    inside = text[2:-1] if text[1] == "^" else text[1:-1]
-    found = {"[^ ]" if text[1] == "^" else "[ ]"}
-    if "\\" in inside:
-        raise Unread("backslash in a bracket expression")
-    found |= {f"[{name}]" for name in re.findall(r"\[:[a-z]+:\]", inside)}
-    ranges = re.findall(r"(.)-(.)", re.sub(r"\[:[a-z]+:\]", "", inside))
-    for low, high in ranges:
-        if not (
-            (low.isdigit() and high.isdigit())
-            or (low.islower() and high.islower())
-            or (low.isupper() and high.isupper())
-        ):
-            raise Unread("range in a bracket expression")
-    return found | ({"[a-z]"} if ranges else set())
-
-
-def _alternatives(tokens: Sequence[tuple[str, str]]) -> set[str]:
-    """The feature of a group's alternatives: none, apart, or overlapping."""
-    branches: list[list[tuple[str, str]]] = [[]]
-    for kind, token in tokens:
-        if kind == "|":
-            branches.append([])
-        else:
-            branches[-1].append((kind, token))
-    if len(branches) == 1:
-        return set()
-    heads: list[str] = []
-    for branch in branches:
-        body = branch[1:] if branch and branch[0][0] == "anchor" else branch
-        if not body or body[0][0] not in {"plain", "escaped"} or (len(body) > 1 and body[1][0] == "repeat"):
-            return {"| overlapping"}
-        literal = "".join(token if kind in {"plain", "escaped"} else "\0" for kind, token in body).lower()
-        heads.append(literal)
-    literal_only = not any("\0" in head for head in heads)
-    for i, one in enumerate(heads):
-        for other in heads[i + 1 :]:
-            same = one.startswith(other) or other.startswith(one) if literal_only else one[0] == other[0]
-            if same:
-                return {"| overlapping"}
-    return {"|"}
-
+__all__ = ("awk", "bc", "expr", "find", "jq", "printf", "sed", "test", "tr")
 
 # --- sed
 
@@ -149,99 +19,120 @@ _SUBSTITUTE_FLAGS = re.compile(r"(?:[gpI]|[1-9])*")
 _REPLACEMENT = re.compile(r"\\(?:(?P<group>[1-9])|(?P<escape>[nt&/\\.*\[\]|\"'-])|.)|(?P<whole>&)|[^\\&\n]", re.DOTALL)
 
 
+_SKIP = re.compile(r"[\s;]*")
+_COMMAND = re.compile(r"\s*(!?)\s*(\S)")
+_COMMAND_END = re.compile(r"[ \t]*(?=[;\n}]|$)")
+_TRANSLATION = re.compile(r"/([A-Za-z0-9 _]+)/([A-Za-z0-9 _]+)/")
+_ADDED_TEXT = re.compile(r"(?:\\\n|\\| ) ?([A-Za-z0-9_#][^\\\n]*)(?:\n|$)")
+
+
 def sed(program: str, *, extended: bool = False) -> set[str]:
     """Features of a sed script: each command with the kind of its addresses, regular expressions, replacements."""
     if not program.isascii():
         raise Unread("sed script beyond ASCII")
-    found: set[str] = set()
-    at = depth = count = 0
-    while True:
-        skip = re.compile(r"[\s;]*").match(program, at)
-        assert skip
-        at = skip.end()
-        if at >= len(program):
-            break
-        if program[at] == "}":
-            depth -= 1
-            at += 1
-            continue
-        count += 1
-        shape = ""
-        while match := _ADDRESS.match(program, at):
-            at = match.end()
-            if match["re"]:
-                found |= {f"re {f}" for f in pattern(match["re"], extended=extended)}
-            shape += "/" + match["flag"] if match["re"] else re.sub(r"\d+", "N", match[0])
-            if not program.startswith(",", at):
+    return _Sed(program, extended=extended).read()
+
+
+class _Sed:
+    def __init__(self, program: str, *, extended: bool) -> None:
+        self.program = program
+        self.extended = extended
+        self.at = 0
+        self.found: set[str] = set()
+
+    def read(self) -> set[str]:
+        depth = count = 0
+        while True:
+            self.take(_SKIP)
+            if self.at >= len(self.program):
                 break
-            at += 1
+            if self.program[self.at] == "}":
+                depth -= 1
+                self.at += 1
+                continue
+            count += 1
+            shape = self.address()
+            rest = self.take(_COMMAND)
+            if not rest:
+                raise Unread("sed command")
+            self.found.add(f"{shape}{rest[1]}{rest[2]}")
+            if rest[2] == "{":
+                depth += 1
+            else:
+                self.command(rest[2])
+        if depth:
+            raise Unread("sed braces")
+        return self.found | ({"several commands"} if count > 1 else set())
+
+    def take(self, form: re.Pattern[str]) -> re.Match[str] | None:
+        match = form.match(self.program, self.at)
+        if match:
+            self.at = match.end()
+        return match
+
+    def address(self) -> str:
+        """The kind of the addresses here: `N`, `$`, `/`, `N,$`, ..."""
+        shape = ""
+        while match := self.take(_ADDRESS):
+            if match["re"]:
+                self.found |= {f"re {feature}" for feature in pattern(match["re"], extended=self.extended)}
+                shape += f"/{match['flag']}"
+            else:
+                shape += re.sub(r"\d+", "N", match[0])
+            if not self.program.startswith(",", self.at):
+                break
+            self.at += 1
             shape += ","
-        shape = shape if not shape.endswith(",") else "?"
-        rest = re.compile(r"\s*(!?)\s*(\S)").match(program, at)
-        if not rest or "?" in shape or shape.startswith("+"):
+        if shape.endswith(",") or shape.startswith("+"):
             raise Unread("sed address")
-        at = rest.end()
-        shape += rest[1]
-        letter = rest[2]
-        if letter == "{":
-            depth += 1
-            found.add(f"{shape}{{")
-            continue
-        if letter == "s":
-            at, used = _substitution(program, at, extended=extended)
-            found |= used
-        elif letter == "y":
-            match = re.compile(r"/([A-Za-z0-9 _]+)/([A-Za-z0-9 _]+)/").match(program, at)
-            if not match or len(match[1]) != len(match[2]):
-                raise Unread("sed y")
-            at = match.end()
-        elif letter in "aic":
-            match = re.compile(r"(?:\\\n|\\| ) ?([A-Za-z0-9_#][^\\\n]*)(?:\n|$)").match(program, at)
-            if not match:
+        return shape
+
+    def command(self, letter: str) -> None:
+        """The rest of a command after its letter."""
+        if letter in "aic":
+            if not self.take(_ADDED_TEXT):
                 raise Unread(f"sed {letter}")
-            at = match.end()
+            return
+        if letter == "s":
+            self.substitution()
+        elif letter == "y":
+            sets = self.take(_TRANSLATION)
+            if not sets or len(sets[1]) != len(sets[2]):
+                raise Unread("sed y")
         elif letter not in "pdq=nNgGhHxDP":
             raise Unread(f"sed {letter}")
-        found.add(shape + letter)
-        end = re.compile(r"[ \t]*(?=[;\n}]|$)").match(program, at)
-        if not end and letter not in "aic":
+        if not self.take(_COMMAND_END):
             raise Unread("sed command's end")
-        at = end.end() if end else at
-    if depth:
-        raise Unread("sed braces")
-    return found | ({"several commands"} if count > 1 else set())
 
+    def substitution(self) -> None:
+        mark = self.program[self.at : self.at + 1]
+        if mark not in set("/|#,:@!_%") or (mark == "|" and self.extended):
+            raise Unread("sed delimiter")
+        m = re.escape(mark)
+        part = rf"((?:\\.|\[\^?\]?(?:\[:[a-z]+:\]|[^\]\n])*\]|[^\\\n\[{m}])*)"
+        match = self.take(re.compile(rf"{m}{part}{m}((?:\\.|[^\\\n{m}])*){m}"))
+        if not match or not match[1]:
+            raise Unread("sed s")
+        if mark != "/":
+            if f"\\{mark}" in match[0]:
+                raise Unread("escaped sed delimiter")
+            self.found.add("s delimiter")
+        self.found |= {f"re {feature}" for feature in pattern(match[1], extended=self.extended)}
+        for piece in _REPLACEMENT.finditer(match[2]):
+            self.replacement(piece)
+        flags = self.take(_SUBSTITUTE_FLAGS)
+        if flags and flags[0]:
+            self.found.add("s flags " + "".join(sorted(re.sub(r"\d", "N", flags[0]))))
 
-def _substitution(program: str, at: int, *, extended: bool) -> tuple[int, set[str]]:
-    mark = program[at : at + 1]
-    if mark not in set("/|#,:@!_%"):
-        raise Unread("sed delimiter")
-    part = rf"((?:\\.|\[\^?\]?(?:\[:[a-z]+:\]|[^\]\n])*\]|[^\\\n\[{re.escape(mark)}])*)"
-    replacement = rf"((?:\\.|[^\\\n{re.escape(mark)}])*)"
-    m = re.escape(mark)
-    match = re.compile(f"{m}{part}{m}{replacement}{m}").match(program, at)
-    if not match or not match[1]:
-        raise Unread("sed s")
-    if mark != "/" and f"\\{mark}" in match[0]:
-        raise Unread("escaped sed delimiter")
-    if mark in "|" and extended:
-        raise Unread("sed delimiter")
-    found = {f"re {f}" for f in pattern(match[1], extended=extended)}
-    found |= {"s delimiter"} if mark != "/" else set()
-    for piece in _REPLACEMENT.finditer(match[2]):
+    def replacement(self, piece: re.Match[str]) -> None:
         if piece["group"]:
-            found.add("s \\1")
+            self.found.add("s \\1")
         elif piece["escape"]:
-            found.add("s \\n" if piece["escape"] in "nt" else "s \\&")
+            self.found.add("s \\n" if piece["escape"] in "nt" else "s \\&")
         elif piece["whole"]:
-            found.add("s &")
+            self.found.add("s &")
         elif piece[0].startswith("\\"):
             raise Unread("sed replacement")
-    flags = _SUBSTITUTE_FLAGS.match(program, match.end())
-    assert flags
-    if flags[0]:
-        found.add("s flags " + "".join(sorted(re.sub(r"\d", "N", flags[0]))))
-    return flags.end(), found
 
 
 # --- awk
@@ -252,83 +143,114 @@ _AWK = re.compile(
     r"|(?P<field>\$(?:\d+|NF|[a-z]\w*))|(?P<name>[A-Za-z_]\w*)(?P<call>\(?)"
     r"|(?P<op>\+\+|--|\+=|-=|\*=|/=|%=|\^=|==|!=|<=|>=|&&|\|\||!~|[-+*/%^<>=!~?:,;(){}\[\]]|\$(?=\())"
 )
-_AWK_WORDS = frozenset(
-    "BEGIN END NR NF FNR FS OFS ORS print printf if else for while do in break continue next exit delete length substr "
-    "index split sub gsub match toupper tolower sprintf int sqrt FILENAME RSTART RLENGTH".split()  # noqa: SIM905
+_AWK_WORDS_WORDS = (
+    "BEGIN END NR NF FNR FS OFS ORS print printf if else for while do in break continue next exit delete "
+    "length substr index split sub gsub match toupper tolower sprintf int sqrt FILENAME RSTART RLENGTH"
 )
+_AWK_WORDS = frozenset(_AWK_WORDS_WORDS.split())
 _AWK_VALUES = {"number", "string", "field", "variable"}
+
+
+_AWK_VARIABLES = frozenset({"NR", "NF", "FNR", "FILENAME", "OFS", "FS", "ORS", "RSTART", "RLENGTH"})
+_AWK_REGEX = re.compile(r"/((?:\\.|\[\^?\]?[^\]]*\]|[^\\/\[\n])+)/")
+_AWK_FORMAT = re.compile(r"[ \t]*\(?[ \t]*\"")
+_AWK_PATTERN = re.compile(r"[ \t]*/")
 
 
 def awk(program: str) -> set[str]:
     """Features of an awk program: words, operators, regular expressions, formats."""
     if not program.isascii():
         raise Unread("awk program beyond ASCII")
-    found: set[str] = set()
-    at, last, printing, parens = 0, "start", False, 0
-    while at < len(program):
-        if program[at] == "/" and last not in {*_AWK_VALUES, ")", "]"}:
-            regex = re.compile(r"/((?:\\.|\[\^?\]?[^\]]*\]|[^\\/\[\n])+)/").match(program, at)
-            if not regex:
-                raise Unread("awk regular expression")
-            found |= {"/re/", *(f"re {f}" for f in pattern(regex[1], extended=True))}
-            at, last = regex.end(), ")"
-            continue
-        match = _AWK.match(program, at)
+    return _Awk(program).read()
+
+
+class _Awk:
+    def __init__(self, program: str) -> None:
+        self.program = program
+        self.found: set[str] = set()
+        self.at = 0
+        self.last = "start"  # what stands before, to tell a division from a regular expression
+        self.printing = False
+        self.parens = 0
+
+    def read(self) -> set[str]:
+        readers = {"string": self.string, "number": self.number, "field": self.field, "name": self.name, "op": self.op}
+        while self.at < len(self.program):
+            if self.program[self.at] == "/" and self.last not in {*_AWK_VALUES, ")", "]"}:
+                self.regex()
+                continue
+            match = _AWK.match(self.program, self.at)
+            if not match:
+                raise Unread("awk program")
+            self.at = match.end()
+            if match["newline"]:
+                self.printing, self.last = False, ";"
+                continue
+            for kind, reader in readers.items():
+                if match[kind]:
+                    reader(match)
+        return self.found
+
+    def regex(self) -> None:
+        match = _AWK_REGEX.match(self.program, self.at)
         if not match:
-            raise Unread("awk program")
-        at = match.end()
-        if match["space"] or match["comment"]:
-            continue
-        if match["string"]:
-            if last in {"printf", "printf(", "sprintf("}:
-                found |= {f"printf {f}" for f in _formats(match["string"][1:-1])}
-            elif last in {"~", "!~"} or "%" in match["string"] and last == "(":
-                raise Unread("awk string as a pattern")
-            found |= {"string escape"} if "\\" in match["string"] else set()
-            last = "string"
-        elif match["number"]:
-            found |= {"decimal"} if "." in match["number"] else set()
-            last = "number"
-        elif match["field"]:
-            field = match["field"][1:]
-            found.add("$0" if field == "0" else "$NF" if field == "NF" else "$N" if field.isdigit() else "$x")
-            last = "field"
-        elif name := match["name"]:
-            if name in _AWK_WORDS:
-                found.add(name)
-                if name in {"printf", "sprintf"}:
-                    rest = re.compile(r"[ \t]*\(?[ \t]*\"").match(program, match.start() + len(name))
-                    if not rest:
-                        raise Unread("awk format that is not a literal")
-                if name in {"print", "printf"}:
-                    printing, parens = True, 0
-                if name in {"sub", "gsub", "match", "split"} and match["call"]:
-                    rest = re.compile(r"[ \t]*/" if name in {"sub", "gsub"} else r"").match(program, at)
-                    if not rest:
-                        raise Unread("awk pattern that is not a literal")
-                last = name + match["call"]
-                if name in {"NR", "NF", "FNR", "FILENAME", "OFS", "FS", "ORS", "RSTART", "RLENGTH"}:
-                    last = "variable"
-                parens += bool(match["call"])
-            elif match["call"] or not re.fullmatch(r"[A-Za-z]\w{0,20}", name) or name.isupper() and len(name) > 2:
-                raise Unread(f"awk {name}")
-            else:
-                last = "variable"
-                if program.startswith("[", at):
-                    found.add("array")
-        elif match["newline"]:
-            printing, last = False, ";"
+            raise Unread("awk regular expression")
+        self.found |= {"/re/", *(f"re {feature}" for feature in pattern(match[1], extended=True))}
+        self.at, self.last = match.end(), ")"
+
+    def string(self, match: re.Match[str]) -> None:
+        text = match["string"][1:-1]
+        if self.last in {"printf", "printf(", "sprintf("}:
+            self.found |= {f"printf {feature}" for feature in _formats(text)}
+        elif self.last in {"~", "!~"} or ("%" in text and self.last == "("):
+            raise Unread("awk string as a pattern")
+        if "\\" in text:
+            self.found.add("string escape")
+        self.last = "string"
+
+    def number(self, match: re.Match[str]) -> None:
+        if "." in match["number"]:
+            self.found.add("decimal")
+        self.last = "number"
+
+    def field(self, match: re.Match[str]) -> None:
+        name = match["field"][1:]
+        self.found.add("$0" if name == "0" else "$NF" if name == "NF" else "$N" if name.isdigit() else "$x")
+        self.last = "field"
+
+    def name(self, match: re.Match[str]) -> None:
+        name, call = match["name"], match["call"]
+        if name in _AWK_WORDS:
+            self.word(name, match)
+        elif call or not re.fullmatch(r"[A-Za-z]\w{0,20}", name) or (name.isupper() and len(name) > 2):
+            raise Unread(f"awk {name}")
         else:
-            op = match["op"]
-            if op == ">" and printing and parens == 0:
-                raise Unread("awk output to a file")
-            parens += (op == "(") - (op == ")")
-            if op in {";", "}"}:
-                printing = False
-            if op not in {",", ";", "(", ")", "{", "}", "[", "]"}:
-                found.add(op)
-            last = op if op in {")", "]", "~", "!~", "("} else "op"
-    return found
+            self.last = "variable"
+            if self.program.startswith("[", self.at):
+                self.found.add("array")
+
+    def word(self, name: str, match: re.Match[str]) -> None:
+        """A reserved word, variable or function of awk's own."""
+        self.found.add(name)
+        if name in {"printf", "sprintf"} and not _AWK_FORMAT.match(self.program, match.start() + len(name)):
+            raise Unread("awk format that is not a literal")
+        if name in {"sub", "gsub"} and match["call"] and not _AWK_PATTERN.match(self.program, self.at):
+            raise Unread("awk pattern that is not a literal")
+        if name in {"print", "printf"}:
+            self.printing, self.parens = True, 0
+        self.parens += bool(match["call"])
+        self.last = "variable" if name in _AWK_VARIABLES else name + match["call"]
+
+    def op(self, match: re.Match[str]) -> None:
+        op = match["op"]
+        if op == ">" and self.printing and self.parens == 0:
+            raise Unread("awk output to a file")
+        self.parens += (op == "(") - (op == ")")
+        if op in {";", "}"}:
+            self.printing = False
+        if op not in {",", ";", "(", ")", "{", "}", "[", "]"}:
+            self.found.add(op)
+        self.last = op if op in {")", "]", "~", "!~", "("} else "op"
 
 
 # --- jq
@@ -425,9 +347,9 @@ def test(words: Sequence[str | None]) -> set[str]:
         left = left[1:]
     if len(left) == 1 and left[0] not in {"!", "(", ")"}:
         return found | {"word"}
-    if len(left) == 2 and left[0] in _UNARY:  # noqa: PLR2004 - operator and operand
+    if len(left) == 2 and left[0] in _UNARY:
         return found | {str(left[0])}
-    if len(left) == 3 and left[1] in _BINARY and left[0] not in {"!", "(", *_UNARY}:  # noqa: PLR2004
+    if len(left) == 3 and left[1] in _BINARY and left[0] not in {"!", "(", *_UNARY}:
         if str(left[1])[1:] in {"eq", "ne", "lt", "le", "gt", "ge"}:
             for side in (left[0], left[2]):
                 if side is not None and not re.fullmatch(r"-?\d{1,18}", side):
@@ -446,7 +368,7 @@ def find(words: Sequence[str | None], nested: Callable[[Sequence[str | None]], N
     rest = list(words)
     while rest:
         word = rest.pop(0)
-        if word in {"-exec"}:
+        if word == "-exec":
             end = next((i for i, w in enumerate(rest) if w in {";", "+"}), None)
             if end is None or end < 1 or "{}" not in rest[:end]:
                 raise Unread("find -exec")
@@ -454,6 +376,8 @@ def find(words: Sequence[str | None], nested: Callable[[Sequence[str | None]], N
             found.add(f"-exec {rest[end]}")
             rest = rest[end + 1 :]
         elif word in _FIND:
+            if word.endswith("depth") and not all(feature.endswith("depth N") for feature in found):
+                raise Unread("find warns of -maxdepth after a test")
             value = rest.pop(0) if rest else None
             kind = _FIND[word]
             if value is None or not re.fullmatch({"G": r"[A-Za-z0-9_.*?/-]+", "N": r"\d", "": r"[fdl]"}[kind], value):
@@ -488,7 +412,7 @@ def tr(sets: Sequence[str | None]) -> set[str]:
 
 def expr(words: Sequence[str | None]) -> set[str]:
     """Features of an expr expression of two integers."""
-    if len(words) != 3 or words[1] not in {"+", "-", "*", "/", "%", "<", ">", "=", "<=", ">=", "!="}:  # noqa: PLR2004
+    if len(words) != 3 or words[1] not in {"+", "-", "*", "/", "%", "<", ">", "=", "<=", ">=", "!="}:
         raise Unread("expr expression")
     if any(word is None or not re.fullmatch(r"-?\d{1,9}", word) for word in (words[0], words[2])):
         raise Unread("expr operand")
