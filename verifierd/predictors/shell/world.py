@@ -309,11 +309,16 @@ class World:
             return False
         mine, others = (
             (
-                {name: value for name, value in state.variables.items() if name not in unknown | _TRANSIENT},
+                {
+                    # The directory before this one is the world's own until the agent changes it.
+                    name: value.replace(world.token, "")
+                    for name, value in state.variables.items()
+                    if name not in unknown | _TRANSIENT
+                },
                 {name: dict(value) for name, value in state.arrays.items() if name not in _TRANSIENT},
                 {name: dict(value) for name, value in state.assoc_arrays.items()},
             )
-            for state in (own, theirs)
+            for world, state in ((self, own), (other, theirs))
         )
         return mine == others
 
@@ -423,5 +428,12 @@ class World:
         try:
             kind: str = self._files.stat(path)["file_type"]
         except _PROBLEMS:
-            return "symlink" if (posixpath.basename(path), "symlink") in self.entries(posixpath.dirname(path)) else None
+            return "symlink" if self._is_link(path) else None
         return kind
+
+    def _is_link(self, path: str) -> bool:
+        try:
+            self._files.read_link(path)
+        except _PROBLEMS:
+            return False
+        return True

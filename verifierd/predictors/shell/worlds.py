@@ -322,10 +322,13 @@ class Session:
         doubtful = self._terrain.doubtful(trial.reach, wide=trial.wide) if trial.read_only else set()
         refuted = [world for world in self._worlds if world not in survivors]
         models = [(world, world.tree()) for world in survivors[: len(refuted)]]
+        shells: dict[int, bytes] = {}
         for count, world in enumerate(refuted):
             model, tree = models[count % len(models)]
             if not world.same_shell(model, unknown):
-                world.adopt_shell(model.bash.snapshot(), unknown - trial.variables)
+                if model.number not in shells:
+                    shells[model.number] = model.bash.snapshot()
+                world.adopt_shell(shells[model.number], unknown - trial.variables)
             if tree is None or not world.adopt(model, tree, settled):
                 self._lose(trial)
                 return
