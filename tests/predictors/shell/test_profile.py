@@ -108,9 +108,12 @@ def test_order_of_the_c_locale() -> None:
         ("Abc\nxyz\n", False),
         ("abc\nxyz\n", False),
         ("abc\nREADME\n", False),
+        ("./src/README\n./src/abc\n", True),
+        ("src/README\nlib/abc\n", False),
+        ("a/X\nb/a\n", False),
     ):
         profile = Profile("auto", "native")
-        profile.learn_order(text, text)
+        profile.learn_order(text)
         assert profile.collated is shown
 
 

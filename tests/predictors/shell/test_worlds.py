@@ -193,10 +193,18 @@ def test_status_of_the_step_before() -> None:
 
 
 def test_permissions_are_out_of_reach() -> None:
-    """After modes were taken away nothing is decided, for the virtual shell does not enforce them."""
+    """What may meet a path whose modes were taken away is not decided, for the virtual shell does not enforce them."""
     told = Told()
     told.saw("echo x > key; chmod 000 key")
     assert told.guess("cat key") is None
+    assert told.guess("cat *") is None
+    assert told.guess("echo fine") == "fine\n"
+
+
+def test_a_mode_taken_from_an_unknown_path_locks() -> None:
+    """Where it is not said whose modes were taken away, nothing is decided any more."""
+    told = Told()
+    told.saw('chmod 000 "$KEY"')
     assert told.guess("echo fine") is None
 
 

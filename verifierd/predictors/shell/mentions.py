@@ -8,6 +8,9 @@ from bashkit import ScriptAnalysis
 
 __all__ = (
     "ANY",
+    "PATTERN_FIRST",
+    "QUOTED_HEREDOC",
+    "folders_made",
     "hints",
     "path_shapes",
     "paths_named",
@@ -21,12 +24,16 @@ __all__ = (
 ANY = "\1"
 """Stands for a made-up name in a pattern."""
 
+QUOTED_HEREDOC = re.compile(r"<<-?\s*(['\"])(\w+)\1([^\n]*)\n.*?\n?\s*^\2$", re.DOTALL | re.MULTILINE)
+"""A here-document whose text is taken as it stands; group 3 is the rest of its first line."""
+
 _LONGEST_NAME = 255
 _HINTS = 24
 _PATTERNS = 8
 _PATH = re.compile(r"(?=.*\w)[\w ./@~+,:=%-]{1,255}")
-# Tools whose first word, or all of them, are no paths.
-_PATTERN_FIRST = frozenset({"awk", "grep", "jq", "sed"})
+PATTERN_FIRST = frozenset({"awk", "grep", "jq", "sed"})
+"""Tools whose first word is no path."""
+# Tools none of whose words are.
 _NO_PATHS = frozenset({"basename", "dirname", "echo", "expr", "printf", "seq", "tr"})
 _RAW = re.compile(r"[\w.+@~-]*(?:/[\w.+@~-]+)+|[\w+-]*\.[\w.+-]+")
 _WORD = re.compile(r"[A-Za-z_][\w.+-]*")
@@ -96,7 +103,10 @@ def paths_named(analysis: ScriptAnalysis, text: str, expand: Callable[[str], lis
             continue
         computed = computed or None in part.args or part.name is None
         named = [word for word in part.args if word and not word.startswith("-")]
-        words.update(word for word in named[part.name in _PATTERN_FIRST :] if _PATH.fullmatch(word))
+        words.update(word for word in named[part.name in PATTERN_FIRST :] if _PATH.fullmatch(word))
+    if not computed and "xargs" not in analysis.command_names:
+        # What a script says when it is written down names no path yet.
+        text = QUOTED_HEREDOC.sub(r" \3", text)
     words.update(word for word in _RAW.findall(text) if not re.fullmatch(r"\.+|[0-9.]+", word))
     if computed:
         words.update(word for word in _WORD.findall(text) if word not in _LANGUAGE)
@@ -121,6 +131,18 @@ def patterns_named(text: str) -> list[str]:
     globs = [_matching(glob) for glob in _GLOB.findall(text) if glob not in {"[", "[["}]
     endings = [f"{ANY}.{ending}" for ending in dict.fromkeys(_ENDING.findall(text))]
     return globs[:_PATTERNS] + endings[:_PATTERNS]
+
+
+def folders_made(analysis: ScriptAnalysis, cwd: str | None) -> Iterator[str]:
+    """The directories that `mkdir -p` makes or finds, those on the way included, as far as they are below `cwd`."""
+    for part in analysis.commands:
+        if part.name == "mkdir" and any(word and re.fullmatch(r"-\w*p\w*|--parents", word) for word in part.args):
+            for word in part.args:
+                if word and not word.startswith("-") and cwd is not None:
+                    path = posixpath.normpath(posixpath.join(cwd, word))
+                    while path.startswith(f"{cwd}/"):
+                        yield path
+                        path = posixpath.dirname(path)
 
 
 def write_targets(analysis: ScriptAnalysis, cwd: str | None) -> Iterator[str]:

@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from bashkit import ScriptAnalysis
+
+from verifierd.predictors.shell.mentions import QUOTED_HEREDOC
 
 __all__ = ("Profile", "refuse_portable")
 
@@ -73,14 +76,14 @@ class Profile:
         if len(fits) == 1:
             self.prefix = fits[0]
 
-    def learn_order(self, observed: str, sorted_by_code: str) -> None:
-        """A sorted output with an upper-case letter before an earlier lower-case one shows the C locale's order."""
-        if self.collated or observed.rstrip() != sorted_by_code.rstrip():
-            return
-        heads = [line[0] for line in observed.splitlines() if line]
-        upper = [head.lower() for head in heads if "A" <= head <= "Z"]
-        lower = [head for head in heads if "a" <= head <= "z"]
-        self.collated = bool(upper and lower) and max(upper) > min(lower) and heads == sorted(heads)
+    def learn_order(self, observed: str) -> None:
+        """A sorted output in which a capital comes before an earlier letter of the alphabet shows the C locale's order.
+
+        Up to that letter both lines are alike, so that nothing else can have put them into this order.
+        """
+        lines = observed.splitlines()
+        if not self.collated and lines == sorted(lines):
+            self.collated = any(_only_by_code(line, after) for line, after in pairwise(lines))
 
     def forget(self) -> None:
         """A contradiction: what was inferred may be wrong."""
@@ -111,11 +114,15 @@ class Profile:
             yield prefix, _spell(text, prefix)
 
 
+def _only_by_code(line: str, after: str) -> bool:
+    one, other = next(((a, b) for a, b in zip(line, after, strict=False) if a != b), ("", ""))
+    return "A" <= one <= "Z" and "a" <= other <= "z" and one.lower() > other
+
+
 def _spell(text: str, prefix: str) -> str:
     return _OURS.sub(lambda found: prefix.format(n=found[1]), text)
 
 
-_QUOTED_HEREDOC = re.compile(r"<<-?\s*(['\"])(\w+)\1([^\n]*)\n.*?\n?\s*^\2$", re.DOTALL | re.MULTILINE)
 _SINGLE = re.compile(r"'[^']*'")
 _DOUBLE = re.compile(r'"([^"$`\\!]*)"')
 # Expansions, globs, history, zsh's `=command`, comments, escapes, background jobs, subshells.
@@ -124,7 +131,7 @@ _UNEVEN = re.compile(r"[$`*?\[\]{}~!\\#()%^]|(?<!&)&(?![&>])(?<!>&)|(?:^|\s)=|<<
 
 def refuse_portable(analysis: ScriptAnalysis, command: str) -> str | None:
     """None if a command does the same under bash and zsh, with GNU and BSD tools; else the reason in words."""
-    bare = _QUOTED_HEREDOC.sub(r" \3", command)
+    bare = QUOTED_HEREDOC.sub(r" \3", command)
     if "'" not in _SINGLE.sub("", bare):
         bare = _SINGLE.sub("q", bare)
     bare = _DOUBLE.sub("q", bare)

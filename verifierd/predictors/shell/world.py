@@ -67,12 +67,13 @@ class World:
         # In the names, contents and values that this world makes up, so that they differ from other worlds' and can be
         # told from real ones.
         self.token = f"q{number}zq"
+        self._home = f"/h{self.token}{'x' * number}"  # of another length in each world
         self.blobs: dict[str, str] = {}
         self.bash = Bash(
             username=f"u{self.token}",
             hostname=f"h{self.token}",
             cwd="/",
-            env={"HOME": f"/h{self.token}", "USER": f"u{self.token}"},
+            env={"HOME": self._home, "USER": f"u{self.token}"},
             timeout_seconds=_SECONDS,
             max_memory=_MEMORY,
         )
@@ -292,7 +293,7 @@ class World:
     def variable(self, name: str) -> None:
         """Give an unknown variable this world's value; unset in world 0."""
         values = (None, f"v{self.token}", str(40 + self.number), "", f"/v{self.token} x")
-        value = f"/h{self.token}" if name == "HOME" else values[self.number]
+        value = self._home if name == "HOME" else values[self.number]
         if value is None:
             self.bash.execute_sync(f"unset {name}")
         else:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import msgspec
 from bashkit import BashError, ScriptAnalysis
 
-from verifierd.predictors.shell.anchor import Content, Listing, Place, Value, lessons
+from verifierd.predictors.shell.anchor import Content, Listing, Place, Tree, Value, lessons
 from verifierd.predictors.shell.envelope import Envelope
 from verifierd.predictors.shell.mentions import (
+    folders_made,
     hints,
     path_shapes,
     paths_named,
@@ -20,8 +21,10 @@ from verifierd.predictors.shell.mentions import (
     write_targets,
 )
 from verifierd.predictors.shell.profile import Profile, refuse_portable
+from verifierd.predictors.shell.reach import confined
 from verifierd.predictors.shell.sight import Answer, Effect, Sight
 from verifierd.predictors.shell.terrain import Terrain, within
+from verifierd.predictors.shell.traps import trap
 from verifierd.predictors.shell.world import KINDS, Outcome, World
 from verifierd.types import Abstain, ObservationKind
 
@@ -46,7 +49,16 @@ _MAKERS = frozenset({"cp", "ln", "mkdir", "mv", "split", "tar", "tee", "touch"})
 _MOVERS = frozenset({"cp", "ln", "mv", "tar"})
 _BINDERS = frozenset({"declare", "export", "let", "local", "read", "unset"})
 _SETTINGS = frozenset({"alias", "enable", "exec", "hash", "shopt", "trap", "ulimit", "umask", "unalias"})
+_DECLARERS = frozenset({"declare", "local", "readonly", "typeset"})
+_ATTRIBUTE = re.compile(r"-\w*[ilnu]")
+_SETS = re.compile(r"(?:\bfor\s+|\bread\s+(?:-\w+\s+)*|\b(?=[A-Za-z_]\w*(?:\+\+|--|[-+*/]?=)))([A-Za-z_]\w*)")
+_COMPARES = re.compile(r"[!=]=|\s=\s|=~|-(?:eq|ne|lt|le|gt|ge)\b|\bcase\b|\(\(")
 _CLOSING = re.compile(r"0?[0-5][0-7]{2}|[ugoa]*[-=][rwx]*|[ugoa]+=.*")
+# What may come upon paths that the command does not name.
+_WALKS = re.compile(
+    r"[*?\[$`~]|\.\.|\s-\w*[rR]|--recursive|\b(?:find|tar|xargs|du|eval|source|rmdir)\b|(?:^|\s)\.(?:\s|/?$)"
+)
+_HARMLESS = frozenset({"echo", "true", "false", ":", "pwd", "cat", "head", "tail", "wc", "ls", "test", "["})
 _CHANGES_PLACE = re.compile(r"\b(?:cd|pushd|popd|source|eval)\b|(?:^|[;&|]\s*)\.\s")
 # GNU's forms of it: `cat: X: ...`, `ls: cannot access 'X': ...`, `head: cannot open 'X' for reading: ...`.
 _NO_SUCH = re.compile(
@@ -63,6 +75,8 @@ _PLACES = 64
 _LONGEST_PATH = 4096
 # What the envelope says where the order of sorted lines is the locale's.
 _LOCALE = "order depends on the locale"
+# What it says where only the words, or their order, are not certified: that there are any is.
+_WORDING = ("message ", "order of ", _LOCALE)
 _DEPENDS = "depends on what nobody showed"
 
 
@@ -74,10 +88,11 @@ class _Trial(msgspec.Struct, kw_only=True):
         analysis: The virtual shell's reading of the command; None if it could not.
         read_only: It changed nothing.
         refused: Why it was not run in the worlds.
-        doubted: Why its outcomes are not certified.
+        doubted: Why its outcomes are not certified; `doubts` says it world by world.
         open: Why it is not decided, where all else is well.
         outcomes: One for each world.
         doubtful: The paths within its reach that had different forms before.
+        vacant: The paths that it may have made directories of, where there was nothing before, world by world.
         silent: It succeeded in reality and said nothing.
         text: The prediction, if it is decided.
         reach, wide: The paths that it named, and whether it looked about in its directory.
@@ -90,13 +105,16 @@ class _Trial(msgspec.Struct, kw_only=True):
     read_only: bool = False
     refused: str | None = None
     doubted: str | None = None
+    doubts: list[str | None] = msgspec.field(default_factory=list)
     open: str = ""
     outcomes: list[Outcome] = msgspec.field(default_factory=list)
     doubtful: set[str] = msgspec.field(default_factory=set)
+    vacant: list[set[str]] = msgspec.field(default_factory=list)
     silent: bool = False
     text: str | None = None
     reach: frozenset[str] = frozenset()
     wide: bool = False
+    blocked: bool = False
     variables: frozenset[str] = frozenset()
 
     @property
@@ -107,6 +125,11 @@ class _Trial(msgspec.Struct, kw_only=True):
     def ran(self) -> bool:
         """Whether it may have changed the worlds."""
         return self.refused is None and not self.read_only
+
+    def is_belied(self, number: int) -> bool:
+        """Whether a world would have said something, in whatever words and order, where reality was silent."""
+        doubt, outcome = self.doubts[number], self.outcomes[number]
+        return self.silent and doubt is not None and doubt.startswith(_WORDING) and bool(outcome.merged.strip())
 
     def shows_errors(self, outcome: Outcome) -> bool:
         """Whether error messages may be in the text."""
@@ -145,6 +168,16 @@ class Session:
         # Something runs in the background and may write at any time.
         self._haunted = False
         self._locked: str | None = None
+        # Paths whose modes were taken away, which the worlds do not enforce.
+        self._closed: set[str] = set()
+        # A symbolic link may have been made.
+        self._linked = False
+        # The stack of directories was used, which moves OLDPWD in ways of its own.
+        self._stacked = False
+        # Variables with attributes that outlive everything else.
+        self._typed: set[str] = set()
+        # Where `git init` made a repository, whose hooks nobody else wrote.
+        self._repositories: set[str] = set()
         self._trial: _Trial | None = None
 
     # Predicting
@@ -231,7 +264,7 @@ class Session:
             return
         if trial.refused is not None or observed is None:
             if not trial.read_only and trial.text is None:
-                self._lose_sight(trial)
+                self._lose_what_it_reached(trial)
         else:
             self._compare(trial, observed, sight.exit_code)
         if observed is not None and trial.analysis is not None:
@@ -239,15 +272,20 @@ class Session:
 
     def _compare(self, trial: _Trial, observed: str, code: int | None) -> None:
         """Keep the worlds that reality bears out."""
+        trial.silent = not observed.strip() and code == 0
+        belied = [trial.is_belied(number) for number in range(len(trial.outcomes))]
+        if not all(belied) and any(belied):
+            # What remains is certified if all that is not belied is.
+            trial.doubted = next((doubt for doubt, lie in zip(trial.doubts, belied, strict=True) if doubt and not lie), None)
         fit = [
-            code in {None, outcome.exit_code}
+            not lie
+            and code in {None, outcome.exit_code}
             and (
                 trial.doubted is not None
                 or self._profile.matches(outcome.merged, observed, errors=trial.shows_errors(outcome))
             )
-            for outcome in trial.outcomes
+            for outcome, lie in zip(trial.outcomes, belied, strict=True)
         ]
-        trial.silent = not observed.strip() and code == 0
         first = trial.outcomes[0]
         if not all(fit) and not self._refute(trial, fit):
             return
@@ -256,7 +294,7 @@ class Session:
         if trial.shows_errors(first) and self._profile.prefix is None:
             self._profile.learn_prefix(first.merged, observed)
         if all(fit) and trial.doubted == _LOCALE:
-            self._profile.learn_order(observed, first.merged)
+            self._profile.learn_order(observed)
         if all(fit) and first.exit_code == 0 and trial.analysis is not None:
             self._writable.update(posixpath.dirname(path) for path in write_targets(trial.analysis, trial.cwd))
 
@@ -287,8 +325,8 @@ class Session:
                     for world in self._worlds:
                         world.set_variable(lesson.name, lesson.text)
             else:
-                if isinstance(lesson, Listing):
-                    self._profile.learn_order("\n".join(lesson.names), "\n".join(sorted(lesson.names)))
+                if isinstance(lesson, Listing | Tree):
+                    self._profile.learn_order(observed)
                 self._terrain.learn(lesson)
 
     def _use_tool(self, sight: Sight) -> None:
@@ -344,6 +382,25 @@ class Session:
         if trial.analysis is None or not trial.silent:
             return set()
         return settled_targets(trial.analysis, trial.command, trial.cwd)
+
+    def _lose_what_it_reached(self, trial: _Trial) -> None:
+        """A command that was not run here did something: forget what it can have touched."""
+        analysis = trial.analysis
+        paths = None
+        if analysis is not None and trial.cwd is not None and self._profile.native:
+            paths = confined(
+                analysis,
+                trial.cwd,
+                text=self._terrain.agreed_text,
+                ours=self._repositories.__contains__,
+                harmless=_HARMLESS.__contains__,
+            )
+            if analysis.command_names and "git" in analysis.command_names and "init" in trial.command:
+                self._repositories.add(trial.cwd)
+        if paths is None:
+            self._lose_sight(trial)
+        else:
+            self._terrain.unsettle(paths)
 
     def _lose_sight(self, trial: _Trial | None) -> None:
         """A command did something, and nobody knows what."""
@@ -450,10 +507,25 @@ class Session:
         self._decide(trial, analysis, values)
         return trial
 
-    def _refuse(self, analysis: ScriptAnalysis, command: str, values: dict[str, str]) -> str | None:
+    def _refuse(  # noqa: PLR0911 - one reason a line
+        self, analysis: ScriptAnalysis, command: str, values: dict[str, str]
+    ) -> str | None:
         """Why a command is not run in the worlds."""
         if self._profile.portable or self._locked is not None:
             return self._locked or refuse_portable(analysis, command)
+        if self._closed and self._meets_closed(command):
+            return "permissions were taken away"
+        if reason := trap(
+            analysis,
+            command,
+            self._cwd,
+            is_folder=lambda path: all(world.is_folder(path) for world in self._worlds),
+            is_fresh=self._terrain.is_fresh,
+            linked=self._linked,
+            stacked=self._stacked,
+            variables=self._worlds[0].bash.shell_state().variables,
+        ):
+            return reason
         status = _STATUS.search(command)
         if status and not re.search(r"[;&|\n]", command[: status.start()]):
             return "status of the step before"
@@ -463,7 +535,7 @@ class Session:
         appends = any(r.mode == "append" and r.path is None for r in analysis.redirects)
         if (computed or appends) and not (self._cwd is not None and self._terrain.is_fresh(self._cwd)):
             return "writes to a computed name"
-        return _DEPENDS if self._vague & references(command) else None
+        return _DEPENDS if (self._vague | self._typed) & references(command) else None
 
     def _plant(self, analysis: ScriptAnalysis, trial: _Trial) -> str | None:
         """Give everything unknown that the command may meet a form in each world; the reason if that cannot be done."""
@@ -476,11 +548,23 @@ class Session:
             return "names a path of the system"
         clues = hints(trial.command)
         trial.reach = self._terrain.plant(words, path_shapes(analysis), clues)
+        # On a file in its way `mkdir -p` fails, but not in the virtual shell.
+        trial.blocked = any(
+            world.exists(path) and not world.is_folder(path)
+            for path in folders_made(analysis, trial.cwd)
+            for world in self._worlds
+        )
+        if _COMPARES.search(trial.command):
+            # No world's form of the unknown is just what it is compared with; the real one may be.
+            unknown = (references(trial.command) & (self._variables - self._values)) - set(_SETS.findall(trial.command))
+            looked_up = analysis.has_command_substitution and self._terrain.doubtful(trial.reach, wide=False)
+            trial.blocked = trial.blocked or bool(unknown or looked_up)
         trial.wide = bool(_WALK.search(trial.command))
         trial.variables = frozenset(names)
         tools = {part.name for part in analysis.commands}
         if trial.wide or tools & (_LISTERS | self._functions):
-            self._terrain.seed(trial.reach, patterns_named(text), deep=bool(tools & _WALKERS))
+            globbed = {posixpath.dirname(path) for path in trial.reach if path.endswith("/0q")}
+            self._terrain.seed(trial.reach | globbed, patterns_named(text), deep=bool(tools & _WALKERS))
         if tools - _BLIND:
             self._terrain.refresh(trial.reach, clues, wide=trial.wide)
         if not trial.read_only:
@@ -516,10 +600,14 @@ class Session:
     def _decide(self, trial: _Trial, analysis: ScriptAnalysis, values: dict[str, str]) -> None:
         """Set the text if it is certain, else the reason why not."""
         first = trial.outcomes[0]
-        for outcome in {(outcome.stdout, outcome.stderr): outcome for outcome in trial.outcomes}.values():
-            trial.doubted = self._doubt(outcome, trial, analysis, values)
-            if trial.doubted is not None:
-                return
+        doubts = {
+            (outcome.stdout, outcome.stderr): self._doubt(outcome, trial, analysis, values)
+            for outcome in {(outcome.stdout, outcome.stderr): outcome for outcome in trial.outcomes}.values()
+        }
+        trial.doubts = [doubts[outcome.stdout, outcome.stderr] for outcome in trial.outcomes]
+        trial.doubted = next(filter(None, trial.doubts), None)
+        if trial.doubted is not None:
+            return
         agreed = all((one.merged, one.exit_code) == (first.merged, first.exit_code) for one in trial.outcomes)
         made_up = any(world.token in first.merged for world in self._worlds)
         if not agreed or made_up or not self._sure_of_absence(first):
@@ -528,6 +616,8 @@ class Session:
             trial.open = "not text"
         elif not self._may_write(analysis, trial.cwd):
             trial.open = "nothing shows that it may write there"
+        elif trial.blocked:
+            trial.open = _DEPENDS
         else:
             trial.text = self._profile.spell(first.merged, errors=trial.shows_errors(first))
             trial.open = "" if trial.text is not None else "the form of the shell's errors was not seen yet"
@@ -557,10 +647,36 @@ class Session:
     def _note(self, analysis: ScriptAnalysis) -> None:
         """Remember what the worlds cannot show: settings of the shell, and modes, which nothing enforces."""
         for part in analysis.commands:
+            if part.name == "ln":
+                self._linked = True
+            if part.name in {"pushd", "popd"}:
+                self._stacked = True
+            if part.name in _DECLARERS and any(word is None or _ATTRIBUTE.match(word) for word in part.args):
+                # What later assignments mean is another thing then.
+                self._typed.update(word.split("=")[0] for word in part.args if word and not word.startswith("-"))
             if part.name in _SETTINGS:
                 self._locked = "settings of the shell were changed"
             if part.name == "chmod" and any(word is None or _CLOSING.fullmatch(word) for word in part.args):
-                self._locked = "permissions were taken away"
+                self._close(part.args)
+
+    def _close(self, args: Sequence[str | None]) -> None:
+        words = [word for word in args if word is not None and not _CLOSING.fullmatch(word)]
+        if len(words) != len(args) - 1 or self._cwd is None or not all(map(_PLAIN_NAME.fullmatch, words)):
+            self._locked = "permissions were taken away"
+        else:
+            self._closed.update(posixpath.normpath(posixpath.join(self._cwd, word)) for word in words)
+
+    def _meets_closed(self, command: str) -> bool:
+        """Whether a command may come upon a path whose modes were taken away."""
+        if self._cwd is None or _WALKS.search(command):
+            return True
+        return any(
+            posixpath.basename(path) in command
+            or path.startswith(f"{self._cwd}/../")
+            or self._cwd == path
+            or self._cwd.startswith(f"{path}/")
+            for path in self._closed
+        )
 
     def _sure_of_absence(self, outcome: Outcome) -> bool:
         """Whether every path that is said to be missing is known to be."""

@@ -1,0 +1,113 @@
+"""Where the worlds would agree and be wrong together: what the virtual shell does not see, or sees in its own way.
+
+The envelope certifies commands on files that are all known; these are traps of state that is not.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from bashkit import ScriptAnalysis
+
+from verifierd.predictors.shell.mentions import PATTERN_FIRST, QUOTED_HEREDOC
+
+__all__ = ("trap",)
+
+_SPEECH = frozenset({None, "echo", "printf", "expr", "test", "[", "[[", "seq", "tr", "basename", "dirname"})
+_REMOVERS = frozenset({"mv", "rm", "rmdir"})
+_ARITHMETIC = re.compile(r"\(\(|\$\[|\blet\b|\bdeclare\b|\btypeset\b|\[\[.*-(?:eq|ne|lt|le|gt|ge)\b|\$\{\w+:")
+# Bash takes a number with a leading zero for an octal one.
+_OCTAL = re.compile(r"(?<![\w.#:-])[+-]?0\d+(?![\w.:-])")
+_OCTAL_VALUE = re.compile(r"\s*[+-]?0\d+\s*")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_STACK = re.compile(r"\b(?:pushd|popd)\b")
+_BEFORE = re.compile(r"\bcd\s+-|~-|OLDPWD")
+_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
+_UP = re.compile(r"(?:^|/)\.\.(?:/|$)")
+_GLOB_WAY = re.compile(r"[*?\]][^\s/;|&<>()]*/")
+
+
+def trap(
+    analysis: ScriptAnalysis,
+    command: str,
+    cwd: str | None,
+    *,
+    is_folder: Callable[[str], bool],
+    is_fresh: Callable[[str], bool],
+    linked: bool,
+    stacked: bool,
+    variables: Mapping[str, str],
+) -> str | None:
+    """Why a command that the envelope admits is not to be trusted here, or None.
+
+    Args:
+        analysis: The virtual shell's reading of the command.
+        command: Its text.
+        cwd: Where it runs; None if that is unknown.
+        is_folder: Whether a path is a directory in every world.
+        is_fresh: Whether everything in a directory was made in this session.
+        linked: Whether a symbolic link may have been made in this session.
+        stacked: Whether the stack of directories was used in it.
+        variables: What is known of the shell's variables.
+    """
+    bare = _QUOTED.sub("Q", QUOTED_HEREDOC.sub(r" \3", command))
+    made = {_path(word, cwd) for part in analysis.commands if part.name == "mkdir" for word in _operands(part.args)}
+    for part in analysis.commands:
+        words = _operands(part.args)
+        found = _physical(part.name, words, part.args)
+        if found is None and part.name not in _SPEECH:
+            paths = {word: _path(word, cwd) for word in words[part.name in PATTERN_FIRST :]}
+            found = _way(part.name or "", paths, lambda path: path in made or is_folder(path), cwd, linked=linked)
+        if found is not None:
+            return found
+    return next(
+        (
+            reason
+            for holds, reason in (
+                ((stacked or _STACK.search(bare)) and _BEFORE.search(bare), "the directory before this one"),
+                (
+                    _ARITHMETIC.search(command) and (_OCTAL.search(command) or _has_octal(command, variables)),
+                    "a number with a leading zero",
+                ),
+                (
+                    _GLOB_WAY.search(bare) and not (cwd is not None and is_fresh(cwd)),
+                    "what lies below the matches of a glob",
+                ),
+            )
+            if holds
+        ),
+        None,
+    )
+
+
+def _physical(name: str | None, words: Sequence[str], args: Sequence[str | None]) -> str | None:
+    """What depends on where a directory really is, or on what a device is."""
+    if (name in {"pwd", "cd"} and "-P" in args) or name == "realpath" or (name == "readlink" and args != words):
+        return "physical path"
+    return "size of a device" if name == "wc" and any(word.startswith("/dev/") for word in words) else None
+
+
+def _way(
+    name: str, paths: Mapping[str, str], is_folder: Callable[[str], bool], cwd: str | None, *, linked: bool
+) -> str | None:
+    """What the system finds on the way to a path, and the virtual shell does not look at."""
+    for word, path in paths.items():
+        if name != "mkdir" and len(word) > 1 and word.endswith("/") and not is_folder(path):
+            return "a slash after what may be no directory"
+        if name in _REMOVERS and cwd is not None and f"{cwd}/".startswith(f"{path.rstrip('/')}/"):
+            return "the directory it runs in goes away"
+        if name not in {"cd", "mkdir"} and _UP.search(word) and (linked or not word.startswith("..")):
+            return "what is above a link"
+    return None
+
+
+def _operands(args: Sequence[str | None]) -> list[str]:
+    return [word for word in args if word and not word.startswith("-")]
+
+
+def _has_octal(command: str, variables: Mapping[str, str]) -> bool:
+    return any(_OCTAL_VALUE.fullmatch(variables.get(name, "")) for name in _NAME.findall(command))
+
+
+def _path(word: str, cwd: str | None) -> str:
+    return posixpath.normpath(posixpath.join(cwd or "/", word))
