@@ -66,9 +66,8 @@ def test_the_written_document_loads_and_certifies() -> None:
     assert not Envelope.load(text).certifies({"command: cat -A | 1"})
 
 
-@pytest.mark.parametrize("seed", [101, 102])
-def test_the_shipped_document_holds_on_this_machine(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shipped_document_holds_on_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     """Cases drawn anew, with a seed that certification did not use, show no certified difference."""
     path = Path(str(root("policies") / "shell" / "gnu.toml"))
-    status = main(["--out", str(path), "--check", "--sample", "150", "--seed", str(seed)])
+    status = main(["--out", str(path), "--check", "--sample", "300", "--seed", "101"])
     assert (status, capsys.readouterr().out) == (0, "")

@@ -60,10 +60,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     tree: Mapping[str, str | None]
 
 
-def cases(seed: int) -> Iterator[Case]:
-    """Every case of certification, in an order that depends on the seed alone."""
+def cases(seed: int, sample: int | None = None) -> Iterator[Case]:
+    """Every case of certification, or so many drawn from them; the order and each case depend on the seed alone."""
     rng = random.Random(seed)  # noqa: S311 - nothing secret
-    for line in _lines_of_document(rng):
+    lines = list(_lines_of_document(rng))
+    if sample is not None:
+        lines = rng.sample(lines, min(sample, len(lines)))
+    for line in lines:
         found, letters = tree(rng)
         yield Case(command=_fill(line, letters, rng), tree=found)
 

@@ -156,6 +156,20 @@ def test_orders_that_depend_on_the_locale_are_refused(envelope: Envelope) -> Non
     assert envelope.refuse_output(BASH.analyze("ls -R src"), "ls -R src", nested, "") is None
 
 
+def test_files_are_compared_only_if_they_can_be_looked_at(envelope: Envelope) -> None:
+    """`diff` needs files that are known to end with a newline, and `comm` sorted ones."""
+    for command, files, refused in (
+        ("diff a b", None, True),
+        ("diff a b", {"a": "x\n", "b": ""}, False),
+        ("diff a b", {"a": "x", "b": "x\n"}, True),
+        ("comm a b", {"a": "x\ny\n", "b": "x\n"}, False),
+        ("comm a b", {"a": "y\nx\n", "b": "x\n"}, True),
+    ):
+        look = None if files is None else files.get
+        reason = envelope.refuse_output(BASH.analyze(command), command, "", "", look=look)
+        assert (reason is not None) is refused, (command, files)
+
+
 def test_errors_in_the_output_must_stand_alone(envelope: Envelope) -> None:
     """With `2>&1` an error text is part of the output, and is held to the same templates."""
     command = "cat x 2>&1"

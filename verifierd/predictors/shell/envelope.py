@@ -112,6 +112,7 @@ class Envelope:
         *,
         values: Mapping[str, str] | None = None,
         collated: bool = False,
+        look: Callable[[str], str | None] | None = None,
     ) -> str | None:
         """After running, with repaired errors: None if the outcome can be trusted, else the reason in words.
 
@@ -122,9 +123,11 @@ class Envelope:
             stdout: What the script wrote.
             stderr: Its errors, repaired.
             collated: True if the session is known to sort in the C locale's order.
+            look: The text of a file after the script, by its path as the script has it; None if it is not known. Only
+                with it can `diff`, `comm` and `join` be trusted.
         """
         return self.refuse_outcome(
-            command, stdout, stderr, functions=analysis.command_names, values=values, collated=collated
+            command, stdout, stderr, functions=analysis.command_names, values=values, collated=collated, look=look
         )
 
     def refuse_outcome(
@@ -136,12 +139,17 @@ class Envelope:
         functions: Collection[str] = (),
         values: Mapping[str, str] | None = None,
         collated: bool = False,
+        look: Callable[[str], str | None] | None = None,
     ) -> str | None:
         """As `refuse_output`, without an analysis."""
         taken = self._take(command, functions, values)
         if isinstance(taken, str):
             return taken
-        return self._refuse_errors(taken, stderr) or self._refuse_form(taken, stdout, stderr, collated=collated)
+        return (
+            self._refuse_errors(taken, stderr)
+            or _refuse_files(taken, look)
+            or self._refuse_form(taken, stdout, stderr, collated=collated)
+        )
 
     def certifies(self, keys: Collection[str]) -> bool:
         """True if all of these units, and templates as `message: ...`, are certified."""
@@ -208,6 +216,16 @@ class Envelope:
         return self._messages is None or template(line) in self._messages
 
 
+def _refuse_files(taken: Units, look: Callable[[str], str | None] | None) -> str | None:
+    for path in taken.whole:
+        text = look(path) if look is not None else None
+        if text is None or (text and not text.endswith("\n")):
+            return "file that may not end with a newline"
+        if path in taken.ordered and text.splitlines() != sorted(text.splitlines()):
+            return "file that is not sorted"
+    return None
+
+
 def template(line: str) -> str:
     """The kind of an error message: names, paths and line numbers after the first replaced."""
     line = _QUOTED.sub(lambda m: f"{m[0][0]}P{m[0][-1]}", line)
@@ -219,7 +237,9 @@ def template(line: str) -> str:
         if builtin in {"cd", "export", "local", "read", "exit", "return", "shift", "unset", "[", "test", "printf"}:
             name, rest = f"{name}: {builtin}", more
     before, colon, message = rest.rpartition(": ")
-    if colon and not before.startswith(("cannot ", "failed ", "-r ")):
+    if before.startswith("cannot read: "):
+        rest = f"cannot read: P: {message}"
+    elif colon and not before.startswith(("cannot ", "failed ", "-r ")):
         rest = f"P: {message}"
     return f"{name}: {rest}"
 

@@ -398,7 +398,7 @@ def tr(sets: Sequence[str | None]) -> set[str]:
             raise Unread("tr set")
         at = 0
         lexer = re.compile(
-            r"(?P<class>\[:(?:upper|lower|digit|alpha|alnum|space|punct|blank):\])|(?P<range>a-z|A-Z|0-9|[a-z]-[a-z])|(?P<escape>\\[nt\\])|(?P<plain>[^\\\[\]-])|(?P<dash>-(?=$))"
+            r"(?P<class>\[:(?:upper|lower|digit|alpha|alnum|space|punct|blank):\])|(?P<range>[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9])|(?P<escape>\\[nt\\])|(?P<plain>[^\\\[\]-])|(?P<dash>-(?=$))"
         )
         while at < len(text):
             match = lexer.match(text, at)

@@ -39,6 +39,7 @@ class Units(msgspec.Struct, kw_only=True):
         needs_output: True if only an output shows that the status is right.
         hides: Beginnings and ends of error messages that do not say enough to be trusted here.
         never: Lines that only the virtual shell would print.
+        whole: Files that must be known to end with a newline, or to be empty; in `ordered`, also to be sorted.
     """
 
     script: Script
@@ -52,6 +53,8 @@ class Units(msgspec.Struct, kw_only=True):
     needs_output: bool = False
     hides: tuple[tuple[str, str], ...] = ()
     never: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
+    ordered: tuple[str, ...] = ()
 
 
 # Names that mean something to the shell or to programs; giving them a value, or reading one, changes more than text.
@@ -87,6 +90,8 @@ _SETTINGS = frozenset({"-e", "-u", "-eu", "-o pipefail", "-euo pipefail", "+e"})
 _NESTED_WORDS = "rm cat wc grep ls echo head touch chmod sed cp mv basename"
 _NESTED = frozenset(_NESTED_WORDS.split())
 _SUMS = (["-sd+"], ["-sd+", "-"], ["-s", "-d+"], ["-sd", "+"])
+# An awk program that reads nothing.
+_ONLY_BEGIN = re.compile(r"\s*BEGIN\s*\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}\s*")
 _ZERO_LED = re.compile(r"-?0\d+")
 
 
@@ -133,7 +138,7 @@ class _Taker:
         """Refuse names of functions and variables that mean something, and numbers that bash takes for octal."""
         script = self.script
         for name in script.functions:
-            if name in SPECS or len(name) == 1:
+            if name in SPECS:
                 raise Unread(f"function that is called {name}")
         for name in script.names | script.bound.keys():
             readable = name in _READABLE and name not in script.bound
@@ -367,7 +372,7 @@ class _Taker:
             self.walk(command)
         if any("=" in (word.text or "") for word in operands):
             raise Unread("awk assignment")
-        self.operands(name, flags, operands, command)
+        self.operands(name, flags, operands, command, stdin=not _ONLY_BEGIN.fullmatch(program))
 
     def jq(self, name: str, args: list[Word], command: Command) -> None:
         flags, operands = options(name, args)
@@ -387,6 +392,16 @@ class _Taker:
         if len(paths) > 2 or (paths and "/" in paths[-1]) or any(word.splits for word in operands):
             # The virtual shell does not say whether the source or the target's directory is missing.
             self.hide(f"{name}: cannot")
+        self.operands(name, flags, operands, command)
+
+    def compare(self, name: str, args: list[Word], command: Command) -> None:
+        flags, operands = options(name, args)
+        paths = tuple(word.text for word in operands if word.text is not None and word.text != "-")
+        if len(paths) < len(operands) or any(c.name is not None and c.name.text == "cd" for c in self.script.commands):
+            raise Unread(f"{name} of files that cannot be looked at")
+        self.result.whole += paths
+        if name != "diff":
+            self.result.ordered += paths
         self.operands(name, flags, operands, command)
 
     def chmod(self, name: str, args: list[Word], command: Command) -> None:
@@ -440,8 +455,8 @@ class _Taker:
     # --- commands that run commands
 
     def find(self, name: str, args: list[Word], command: Command) -> None:
-        starts = []
-        while args and not re.match(r"-|[()!]$", args[0].text or "-"):
+        starts: list[Word] = []
+        while args and not re.match(r"-|[()!]$", args[0].text or ("-" if starts else "x")):
             starts.append(args.pop(0))
         if len(starts) > 1 or any(word.text is None for word in args):
             raise Unread("find")
@@ -458,6 +473,8 @@ class _Taker:
         self.program(name, features)
         self.use(f"command: find | {len(starts)}")
         self.result.mixes = True
+        if inner:
+            self.cut_off(command)
         silent = inner and all(not SPECS[command].prints or command == "sed" for command in inner)
         if not silent and "-delete" not in features:
             self.walk(command)
@@ -469,7 +486,8 @@ class _Taker:
             if own[-1].text in {"-n", "-I", "-L"} and args:
                 own.append(args.pop(0))
         flags, _ = options(name, own)
-        if not command.piped or not args or args[0].text is None:
+        args = args or [Word(text="echo", head="echo")]
+        if not command.piped or args[0].text is None:
             raise Unread("xargs without input or command")
         self.use(f"command: {' '.join([name, *sorted(flags)])} | any")
         words = [word.text for word in args[1:]]
@@ -477,8 +495,14 @@ class _Taker:
             if flags or {"-c", "-L", "-q"} & set(words) or "?" in self.script.names:
                 raise Unread("status of xargs")
             self.result.needs_output = True
+        self.cut_off(command)
         self.result.mixes = True
         self.nested(args[0].text, words if "{}" in words else [*words, "{}"], several="-I {}" not in flags)
+
+    def cut_off(self, command: Command) -> None:
+        """Refuse a command that would report how those that it runs end when `head` stops reading."""
+        if command.after is not None and command.after.name is not None and command.after.name.text == "head":
+            raise Unread("running commands whose output is cut off")
 
     def nested(self, name: str, words: Sequence[str | None], *, several: bool) -> None:
         """A command that find or xargs runs, for several files at a time or for one."""
@@ -495,6 +519,7 @@ class _Taker:
         **dict.fromkeys(("export", "local"), declaration),
         **dict.fromkeys(("[", "test"), test),
         **dict.fromkeys(("cp", "ln", "mv"), copy),
+        **dict.fromkeys(("comm", "diff", "join"), compare),
         "awk": awk,
         "bc": bc,
         "chmod": chmod,
