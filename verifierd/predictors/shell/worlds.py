@@ -3,6 +3,7 @@
 import posixpath
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 import msgspec
 from bashkit import BashError, ScriptAnalysis
@@ -276,7 +277,9 @@ class Session:
         belied = [trial.is_belied(number) for number in range(len(trial.outcomes))]
         if not all(belied) and any(belied):
             # What remains is certified if all that is not belied is.
-            trial.doubted = next((doubt for doubt, lie in zip(trial.doubts, belied, strict=True) if doubt and not lie), None)
+            trial.doubted = next(
+                (doubt for doubt, lie in zip(trial.doubts, belied, strict=True) if doubt and not lie), None
+            )
         fit = [
             not lie
             and code in {None, outcome.exit_code}
@@ -546,6 +549,8 @@ class Session:
             return "names too many paths"
         if not self._profile.portable and any(_SYNTHETIC.match(word) for word in words):
             return "names a path of the system"
+        if trial.read_only and self._walks_the_unknown(analysis):
+            return _DEPENDS  # as the worlds would find out, at some cost
         clues = hints(trial.command)
         trial.reach = self._terrain.plant(words, path_shapes(analysis), clues)
         # On a file in its way `mkdir -p` fails, but not in the virtual shell.
@@ -572,6 +577,16 @@ class Session:
         if "ln" in tools or (tools & _MOVERS and any(self._is_foreign(path) for path in trial.reach)):
             self._terrain.moved(trial.reach)
         return None
+
+    def _walks_the_unknown(self, analysis: ScriptAnalysis) -> bool:
+        """Whether `find` starts from a directory of which not all is known."""
+        for part in analysis.commands:
+            if part.name == "find":
+                starts = [word or "." for word in takewhile(lambda word: not (word or "").startswith("-"), part.args)]
+                for path in map(self._worlds[0].resolve, starts or ["."]):
+                    if path is None or (self._worlds[0].is_folder(path) and not self._terrain.is_fresh(path)):
+                        return True
+        return False
 
     def _plant_variables(self, names: set[str], command: str) -> str:
         """Give unknown variables their forms; returns the command with the known ones filled in."""
