@@ -102,6 +102,7 @@ def test_accent_does_not_settle_on_an_escape() -> None:
 def test_plain_is_one_line() -> None:
     """A file's name stays on its line and does nothing to the terminal."""
     assert plain("a\nb\t\x1b[2J\u202e.jsonl") == "a\\nb\\t\\x1b[2J\\u202e.jsonl"
+    assert "[redacted:aws:" in plain("/backup/AKIA" + "QWERTYUIOPASDFGH" + ".jsonl")
 
 
 def test_composes() -> None:

@@ -7,6 +7,7 @@ of the original still points at the right characters of what is shown.
 """
 
 import hashlib
+import os
 import re
 import unicodedata
 from bisect import bisect_right
@@ -158,9 +159,11 @@ def render(verdict: Verdict) -> bytes:
 
 
 def plain(s: str) -> str:
-    """One line that a terminal shows as it is, of a name or path that holds no secret."""
-    shown = _UNSAFE.sub(lambda m: "".join(map(_ESCAPES.__getitem__, m[0])), s)
-    return shown.replace("\n", "\\n").replace("\t", "\\t")
+    """One line that may be shown, of a name, a path or a message: for commands that have no install's salt at hand."""
+    return _SALTLESS.text(s).replace("\n", "\\n").replace("\t", "\\t")
+
+
+_SALTLESS = Sanitizer(os.urandom(16))
 
 
 class _Edit(NamedTuple):

@@ -1,6 +1,7 @@
 """`verifierd inspect`: what is in logs."""
 
 import json
+import os
 from pathlib import Path
 
 from tests.helpers import claude, echo, jsonl, native, verifierd
@@ -74,3 +75,21 @@ def test_hostile_names_are_shown_harmlessly(tmp_path: Path) -> None:
     done = verifierd("inspect", path, tmp_path / "none\x1b[2J.jsonl")
     assert "\x1b" not in done.stdout + done.stderr
     assert not any(line.startswith("fake") for line in done.stdout.splitlines())
+
+
+def test_secrets_and_odd_bytes_in_names_are_not_shown(tmp_path: Path) -> None:
+    """Names of files, tools and record types go through the sanitiser, in words and in JSON."""
+    key = "AKIA" + "QWERTYUIOPASDFGH"
+    folder = tmp_path / key
+    folder.mkdir()
+    path = os.path.join(os.fsencode(folder), b"a\xff.jsonl")  # noqa: PTH118 - a name that is no text
+    try:
+        Path(os.fsdecode(path)).write_bytes(jsonl(native("t", 1, "x", "y", tool=f"evil {key}\x9b"), {"event": key}))
+    except OSError:  # macOS takes no such name
+        (folder / "a.jsonl").write_bytes(jsonl(native("t", 1, "x", "y", tool=f"evil {key}\x9b"), {"event": key}))
+    for arguments in (["--json"], []):
+        done = verifierd("inspect", folder, *arguments)
+        assert done.returncode == 0
+        assert key not in done.stdout + done.stderr
+        assert "\x9b" not in done.stdout
+        assert "evil [redacted:aws:" in done.stdout

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from verifierd import __version__
 from verifierd.bundled import root
-from verifierd.cli.view import console, counted
+from verifierd.cli.view import console, counted, indented
 from verifierd.config import Config, agent_folders, default_state
 from verifierd.predictors import PredictorSettings, open_predictor
 from verifierd.sources.directory import Watcher
@@ -47,9 +47,9 @@ def command() -> None:
     for check in (_python, _shell, _models, _logs, _state, _port, _promtool):
         for finding in check():
             worst = max(worst, finding.level == "bad")
-            screen.print(Text.assemble((f"{finding.level:>5}  ", _STYLES[finding.level]), finding.what))
+            indented(screen, finding.what, Text(f"{finding.level:>5}  ", _STYLES[finding.level]))
             if finding.remedy:
-                screen.print(Text(f"       {finding.remedy}", style="dim"))
+                indented(screen, finding.remedy, Text(" " * 7), style="dim")
     sys.exit(worst)
 
 

@@ -13,10 +13,9 @@ from rich.text import Text
 from verifierd.cli import tell
 from verifierd.cli.inputs import expand_inputs
 from verifierd.cli.options import format_option, json_option
-from verifierd.cli.view import console, counted, print_json
+from verifierd.cli.view import console, counted, indented, print_json
 from verifierd.errors import FormatError, SourceError
 from verifierd.replay.survey import survey, total
-from verifierd.sanitize import plain
 
 __all__ = ("command",)
 
@@ -71,13 +70,13 @@ def _show(screen: Console, name: str, file: Mapping[str, Any]) -> None:
     """A file in a few lines: numbers stay beside their words, however narrow the screen is."""
     kinds = {kind: count for kind, count in file["by_kind"].items() if kind != "env"}
     head = [
-        " ".join(filter(None, (file["format"], plain(str(file.get("version") or ""))))),
+        " ".join(filter(None, (file["format"], file.get("version")))),
         counted(file["trajectories"], "trajectory"),
         f"{counted(file['steps'], 'step')} ({file['shell_steps']:,} shell)",
         f"{file['paired']:,} of {counted(file['calls'], 'call')} paired",
     ]
-    screen.print(Text(plain(name).replace("\n", "⏎"), style="bold", overflow="fold"))
-    _indented(screen, ", ".join(head))
+    screen.print(Text(name, style="bold", overflow="fold"))
+    _row(screen, ", ".join(head))
     for title, counts in (
         ("tools", _first(file["by_tool"])),
         ("not judged", kinds),
@@ -85,7 +84,11 @@ def _show(screen: Console, name: str, file: Mapping[str, Any]) -> None:
         ("records of unknown type", _first(file["unknown_records"])),
     ):
         if counts:
-            _indented(screen, f"{title}: {', '.join(f'{plain(key)} {count:,}' for key, count in counts.items())}")
+            _row(screen, f"{title}: {', '.join(f'{key} {count:,}' for key, count in counts.items())}")
+
+
+def _row(screen: Console, text: str) -> None:
+    indented(screen, text, Text("    "), style="dim")
 
 
 def _first(counts: Mapping[str, int]) -> dict[str, int]:
@@ -93,9 +96,3 @@ def _first(counts: Mapping[str, int]) -> dict[str, int]:
     largest = sorted(counts.items(), key=lambda item: -item[1])
     others = sum(count for _, count in largest[_MOST_TOOLS:])
     return {**dict(largest[:_MOST_TOOLS]), **({"others": others} if others else {})}
-
-
-def _indented(screen: Console, text: str) -> None:
-    rows = [text] if screen.soft_wrap else Text(text).wrap(screen, max(20, screen.width - 4))
-    for row in rows:
-        screen.print(Text("    ").append(row), style="dim")

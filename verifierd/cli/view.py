@@ -13,11 +13,22 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from verifierd.sanitize import plain
 from verifierd.scoring.difference import differences
 from verifierd.types import Verdict, VerdictKind
 
-__all__ = ("card", "console", "counted", "line", "print_json", "print_line", "share", "short", "summary_table")
+__all__ = (
+    "card",
+    "console",
+    "counted",
+    "indented",
+    "line",
+    "numbers",
+    "print_json",
+    "print_line",
+    "share",
+    "short",
+    "summary_table",
+)
 
 STYLES = {VerdictKind.ON_PATH: "green", VerdictKind.OFF_PATH: "bold red", VerdictKind.ABSTAIN: "dim"}
 _MARKS = {VerdictKind.ON_PATH: "✓", VerdictKind.OFF_PATH: "✗", VerdictKind.ABSTAIN: "·"}
@@ -26,6 +37,7 @@ _MOST_SIGNALS = 4
 _MOST_TOOLS = 12
 _CONTEXT = 2
 _NAME = 20
+_TOOL = 32
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -58,10 +70,30 @@ def print_line(screen: Console, text: Text) -> None:
         screen.print(text, no_wrap=True, overflow="ellipsis")
 
 
+def indented(screen: Console, text: str, lead: Text, *, style: str = "") -> None:
+    """Print a text behind a lead; on a terminal its further rows begin below its first."""
+    rows = [Text(text)] if screen.soft_wrap else Text(text).wrap(screen, max(20, screen.width - len(lead)))
+    for row in rows:
+        row.stylize(style)
+        screen.print(Text.assemble(lead, row))
+        lead = Text(" " * len(lead))
+
+
 def short(trajectory: str) -> str:
     """A trajectory's name with long parts, such as those of a UUID, cut."""
     parts = (part if len(part) <= _NAME else f"{part[:8]}…" for part in trajectory.split("/"))
     return _one_line("/".join(parts))
+
+
+def numbers(steps: Iterable[int]) -> str:
+    """`#2, #4 to #7`: in order, whatever the order they came in."""
+    runs: list[list[int]] = []
+    for step in sorted(steps):
+        if runs and step == runs[-1][1] + 1:
+            runs[-1][1] = step
+        else:
+            runs.append([step, step])
+    return ", ".join(f"#{first}" if first == last else f"#{first} to #{last}" for first, last in runs)
 
 
 def card(verdict: Verdict) -> Text:
@@ -149,7 +181,7 @@ def summary_table(document: Mapping[str, Any]) -> RenderableType:
     for kind in VerdictKind:
         count = document["verdicts"][kind.value]
         row = Text(f"{_MARKS[kind]} {kind.value.replace('_', ' '):9}", style=STYLES[kind] if count else "dim")
-        row.append(f"{count:>7} {share(count, steps):>6}", style="default")
+        row.append(f"{count:>7,} {share(count, steps):>6}", style="default")
         if kind is VerdictKind.ABSTAIN and reasons:
             row.append(f"  {reasons}", style="dim")
         rows.append(row)
@@ -158,25 +190,31 @@ def summary_table(document: Mapping[str, Any]) -> RenderableType:
 
 def _tools(document: Mapping[str, Any]) -> Table:
     tools = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("tool", "steps", "on path", "off path", "abstain", "checked"):
-        tools.add_column(name, justify="left" if name == "tool" else "right", no_wrap=True, overflow="ellipsis")
+    tools.add_column("tool", no_wrap=True, overflow="ellipsis", max_width=_TOOL)
+    for name in ("steps", "on path", "off path", "abstain", "checked"):
+        tools.add_column(name, justify="right", no_wrap=True)
     largest = sorted(document["by_tool"].items(), key=lambda item: -item[1]["steps"])
     for name, counts in largest[:_MOST_TOOLS]:
         checked = document["coverage"]["by_tool"][name]
         tools.add_row(
-            Text(_one_line(plain(name))),
-            *(str(counts[key]) for key in ("steps", "on_path", "off_path", "abstain")),
+            Text(_one_line(name)),
+            *(f"{counts[key]:,}" for key in ("steps", "on_path", "off_path", "abstain")),
             share(checked["above_zero"], checked["steps"]),
         )
     if others := largest[_MOST_TOOLS:]:
-        sums = (str(sum(counts[key] for _, counts in others)) for key in ("steps", "on_path", "off_path", "abstain"))
+        sums = (f"{sum(counts[key] for _, counts in others):,}" for key in ("steps", "on_path", "off_path", "abstain"))
         tools.add_row(Text(f"and {counted(len(others), 'other')}", style="dim"), *sums, "")
     return tools
 
 
 def share(part: float, whole: float) -> str:
-    """A percentage, or a dash where there is nothing to divide by."""
-    return f"{100 * part / whole:.0f} %" if whole else "-"
+    """A percentage, or a dash where there is nothing to divide by; few are not none, and most are not all."""
+    if not whole:
+        return "-"
+    percent = round(100 * part / whole)
+    if part and not percent:
+        return "<1 %"
+    return ">99 %" if percent == 100 and part < whole else f"{percent} %"
 
 
 def counted(count: int, noun: str) -> str:

@@ -1,13 +1,14 @@
 """What is in a log, without predicting anything: the work of `verifierd inspect`."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from verifierd.adapters import FORMATS, detect, open_adapter
 from verifierd.errors import FormatError
 from verifierd.pipeline import closed
+from verifierd.sanitize import plain
 from verifierd.sources import open_source
 from verifierd.stages import Adapter, Source
 from verifierd.types import Record, Step
@@ -19,7 +20,7 @@ _SIZE = 256 * 1024
 
 
 async def survey(path: Path | None, *, format: str = "auto") -> dict[str, Any]:
-    """One file of the JSON that `inspect` prints; None is standard input.
+    """One file of the JSON that `inspect` prints, fit to be shown; None is standard input.
 
     Raises:
         SourceError: The file cannot be read.
@@ -49,9 +50,9 @@ async def survey(path: Path | None, *, format: str = "auto") -> dict[str, Any]:
         raise not_understood(source.path, empty=empty)
     counts.add(adapter.finish())
     return {
-        "path": source.path,
+        "path": plain(source.path),
         "format": adapter.format,
-        "version": adapter.counts.version,
+        "version": None if adapter.counts.version is None else plain(adapter.counts.version),
         **counts.document(adapter),
     }
 
@@ -89,6 +90,14 @@ def not_understood(path: str, *, empty: bool) -> FormatError:
     )
 
 
+def _shown(counts: Mapping[str, int]) -> dict[str, int]:
+    """Counts by names that logs chose, largest first; names that look alike when they are shown are one."""
+    shown: Counter[str] = Counter()
+    for name, count in counts.items():
+        shown[plain(name)] += count
+    return dict(shown.most_common())
+
+
 class _Counts:
     def __init__(self) -> None:
         self._trajectories: set[str] = set()
@@ -117,7 +126,7 @@ class _Counts:
             "duplicates": counts.duplicates,
             "salvaged": counts.salvaged,
             "by_kind": dict(self._kinds.most_common()),
-            "by_tool": dict(self._tools.most_common()),
-            "unknown_records": dict(counts.unknown),
+            "by_tool": _shown(self._tools),
+            "unknown_records": _shown(counts.unknown),
             "quarantined": dict(counts.quarantined),
         }
