@@ -293,13 +293,13 @@ def test_a_closed_output_is_no_error(tmp_path: Path, arguments: list[str]) -> No
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")  # noqa: PTH110 - a device
-@pytest.mark.parametrize("arguments", [["replay", "--json"], ["inspect"]])
+@pytest.mark.parametrize("arguments", [["replay", "--json"], ["inspect"], ["inspect", "--help"]])
 def test_a_full_disk_is_told(tmp_path: Path, arguments: list[str]) -> None:
     """Output that cannot be written is one message and exit code 1."""
     path = log_file(tmp_path, b"".join(GOOD))
     shell = f'"{sys.executable}" -m verifierd {" ".join(arguments)} "{path}" >/dev/full'
     done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "verifierd: No space left on device\n")
+    assert (done.returncode, done.stderr) == (1, "verifierd: output: No space left on device\n")
 
 
 def test_a_terminal_that_lacks_characters_is_no_error(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The command line: the only layer that prints and exits. One command a file, loaded only when it is called."""
 
-import errno
+import contextlib
 import importlib
 import io
 import os
@@ -45,11 +45,6 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except VerifierdError as error:
             raise _Failure(error) from error
-        except OSError as error:
-            if error.errno == errno.EPIPE:
-                raise  # whoever read the output has seen enough: click ends quietly
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered would fail at the very end, again
-            raise _Failure(VerifierdError(_described(error))) from error
         except BaseExceptionGroup as group:
             # Task groups wrap what ended them; a person needs the first cause.
             expected = group.subgroup(VerifierdError)
@@ -67,8 +62,8 @@ def _first(group: BaseExceptionGroup[VerifierdError]) -> VerifierdError:
 
 def _described(error: OSError) -> str:
     """What the system refused; usually that output be written where there is no room."""
-    place = f"{error.filename}: " if error.filename is not None else ""
-    return f"{place}{error.strerror or error}"
+    place = error.filename if error.filename is not None else "output"
+    return f"{place}: {error.strerror or error}"
 
 
 class _Failure(click.ClickException):
@@ -110,5 +105,11 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
-    _verifierd.main(prog_name="verifierd")
+    try:
+        _verifierd.main(prog_name="verifierd")
+    except OSError as error:  # also of a help text; that a reader left ends it quietly within
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered would fail at the very end, again
+        with contextlib.suppress(OSError):
+            _say(_described(error), "")
+        sys.exit(1)
     sys.exit(0)
