@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from rich.console import Console, RenderableType
+from rich.text import Text
 
-from verifierd.cli.view import card, counted, line, print_line, share, short, summary_table
+from verifierd.cli.view import card, counted, indented, line, numbers, print_line, share, short, summary_table
 from verifierd.types import Alarm, Origin, Signal, Verdict, VerdictKind
 
 
@@ -172,3 +173,31 @@ def test_words_agree_with_their_counts() -> None:
         "1 step", "2 steps", "3,000 trajectories",
     ]  # fmt: skip
     assert [share(1, 2), share(0, 0)] == ["50 %", "-"]
+
+
+def test_few_are_not_none_and_most_are_not_all() -> None:
+    """A share that rounds to nothing, or to all, says so."""
+    assert [share(0, 900), share(1, 900), share(899, 900), share(900, 900)] == ["0 %", "<1 %", ">99 %", "100 %"]
+
+
+def test_step_numbers_are_in_order() -> None:
+    """Parallel steps end in any order; gaps show."""
+    assert numbers([3, 1]) == "#1, #3"
+    assert numbers([7, 5, 6, 2]) == "#2, #5 to #7"
+
+
+def test_a_long_tool_name_leaves_the_counts_room() -> None:
+    """Whatever a log calls its tools, the table keeps its columns."""
+    summary = document(1)
+    for counts in (summary["by_tool"], summary["coverage"]["by_tool"]):
+        counts["long" * 1000] = counts.pop("tool-0")
+    rows = shown(summary_table(summary)).splitlines()
+    assert rows[-2].split() == ["tool", "steps", "on", "path", "off", "path", "abstain", "checked"]
+    assert rows[-1].split()[1:] == ["10", "6", "0", "4", "67", "%"]
+
+
+def test_further_rows_begin_below_the_first() -> None:
+    """What is too long for the screen stays beside its lead."""
+    out = io.StringIO()
+    indented(Console(file=out, width=24), "one two three four five six", Text("ok  "))
+    assert out.getvalue().splitlines() == ["ok  one two three four ", "    five six"]

@@ -16,7 +16,7 @@ from rich.text import Text
 from verifierd import log
 from verifierd.cli.config import require_known
 from verifierd.cli.options import json_option, judging_options
-from verifierd.cli.view import card, console, line, print_json, print_line, short, summary_table
+from verifierd.cli.view import card, console, line, numbers, print_json, print_line, short, summary_table
 from verifierd.composition import Choice
 from verifierd.config import Config, SourceConfig, default_state, duration, load
 from verifierd.daemon import Daemon, Started
@@ -96,7 +96,7 @@ def command(
         print_json(document)
     elif document["steps"]:
         console().print(summary_table(document))
-    elif once:
+    else:
         click.echo("no new step")
     if once and failed:
         sys.exit(1)
@@ -138,10 +138,10 @@ class _Screen:
         if len(undecided) == 1:
             print_line(self._screen, line(undecided[0]))
         elif undecided:
-            first, last = undecided[0], undecided[-1]
             reasons = Counter(verdict.reason for verdict in undecided)
             text = Text("· ", style="dim")
-            text.append(f"{short(first.trajectory)} #{first.step} to #{last.step}", style="cyan")
+            steps = numbers(verdict.step for verdict in undecided)
+            text.append(f"{short(undecided[0].trajectory)} {steps}", style="cyan")
             text.append("  " + ", ".join(f"{reason} {count}" for reason, count in reasons.most_common()))
             print_line(self._screen, text)
 
