@@ -72,7 +72,10 @@ def test_a_missing_path() -> None:
     assert taught("ls x/y", "ls: cannot access 'x/y': No such file or directory\n", 2) == [
         Absent("/w/p/x/y", followed=False)
     ]
-    assert taught("cat a b", "cat: b: No such file or directory\n", 1) == []
+    assert taught("cat a b", "cat: b: No such file or directory\n", 1) == [Absent("/w/p/b", followed=True)]
+    assert taught("cat a b", "hi\ncat: b: No such file or directory\n", 1) == []
+    both = "diff: a: No such file or directory\ndiff: b: No such file or directory\n"
+    assert {lesson.path for lesson in taught("diff a b", both, 2) if isinstance(lesson, Absent)} == {"/w/p/a", "/w/p/b"}
     assert taught("cat a.txt", "cat: a.txt: Permission denied\n", 1) == []
     assert taught("make x", "make: x: No such file or directory\n", 2) == []
 

@@ -280,3 +280,74 @@ def test_locale_is_learnt() -> None:
     told.saw("printf '%s\\n' B a C > v.txt")
     told.saw("ls", "README\na.txt\nv.txt\n")
     assert told.guess("sort v.txt") == "B\nC\na\n"
+
+
+def test_directories_made_where_nothing_was() -> None:
+    """What is made, by whatever command, where nothing was known to be holds nothing else."""
+    told = Told()
+    told.saw("ls", "")
+    told.saw("mkdir -p a/b a/c && echo x > a/f")
+    assert told.guess("ls a") == "b\nc\nf\n"
+    told.saw("cp -r a z")
+    assert told.guess("find z | sort") == "z\nz/b\nz/c\nz/f\n"
+    told.saw("mv z y")
+    assert told.guess("rmdir y/c && ls y") == "b\nf\n"
+
+
+def test_silent_chains_teach() -> None:
+    """That all of a chain went well settles what it made, also where quoted text looks like a branch."""
+    told = Told()
+    told.saw("mkdir lib && printf 'f(x) | g\\n' > lib/m && touch lib/n")
+    assert told.guess("ls lib; cat lib/m") == "m\nn\nf(x) | g\n"
+    told = Told()
+    told.saw("mkdir -p lib/in && echo 1 > lib/in/f && echo 2 > lib/g")
+    assert told.guess("cat lib/in/f lib/g") == "1\n2\n"
+    assert told.guess("ls lib") is None
+    told = Told()
+    told.saw("mkdir new 2>/dev/null; touch new/s")
+    assert told.guess("ls new") is None
+
+
+def test_a_made_directory_says_nothing_of_others() -> None:
+    """Where the shell went elsewhere in between, the answer speaks of other paths than those named."""
+    told = Told()
+    told.saw("mkdir sub && cd sub && touch a.txt")
+    told.cwd = f"{CWD}/sub"
+    assert told.guess("ls") == "a.txt\n"
+    told.saw("pwd", f"{CWD}/sub\n")
+    assert told.guess("cat ../a.txt") is None
+
+
+def test_silence_refutes_what_would_have_complained() -> None:
+    """A world that would have complained, in whatever words, is refuted by silence."""
+    told = Told()
+    told.session = Session(Envelope(None, ()), Profile("auto", "native"))
+    told.saw("echo a > one; echo b > two")
+    assert told.guess("cat one two") == "a\nb\n"
+
+
+def test_programs_that_are_not_there() -> None:
+    """Who was told that a command was not found is told so again, until something may have brought it."""
+    told = Told()
+    told.saw("frob 1 > out.txt", "bash: line 1: frob: command not found\n", 127)
+    assert told.guess("cat out.txt") == ""
+    assert told.guess("frob || echo none") == "bash: line 1: frob: command not found\nnone\n"
+    assert told.guess("echo a && frob 2>/dev/null; echo $?") == "a\n127\n"
+    told.saw("jq . x", "bash: line 1: jq: command not found\n", 127)
+    assert told.guess("echo {} | jq .") is None
+    for bringer in ("frob() { echo hi; }", "make", "echo echo > frob", "export PATH=$PATH:/x"):
+        told = Told()
+        told.saw("frob", "bash: line 1: frob: command not found\n", 127)
+        told.saw(bringer)
+        answer = told.guess("frob")
+        assert answer in {None, "hi\n"}, bringer
+
+
+def test_settings_last_one_step() -> None:
+    """Each native step has a shell of its own, so that a setting is gone with it; elsewhere nothing is decided."""
+    told = Told()
+    told.saw("shopt -s nullglob; echo x > f.txt")
+    assert told.guess("echo fine") == "fine\n"
+    told = Told(format_="codex", profile="bash")
+    told.saw("shopt -s nullglob")
+    assert told.guess("echo fine") is None

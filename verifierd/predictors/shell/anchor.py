@@ -7,6 +7,8 @@ import shlex
 import msgspec
 from bashkit import ScriptAnalysis
 
+from verifierd.predictors.shell.mentions import skeleton
+
 __all__ = ("Absent", "Content", "Lesson", "Listing", "Made", "Place", "Tree", "Value", "lessons")
 
 
@@ -68,12 +70,14 @@ _LS = re.compile(rf"\s*ls(?:\s+-(1|a|A|1a|a1|1A|A1))?(?:\s+(?!-)({_WORD}))?\s*")
 _FIND = re.compile(rf"\s*find\s+({_WORD})\s+-type\s+f(?:\s*\|\s*sort)?\s*")
 _VALUE = re.compile(r'\s*echo\s+"?(?:\$\{?([A-Za-z_]\w*)\}?|(~))"?\s*')
 _PRINTED = re.compile(r"\s*printenv\s+([A-Za-z_]\w*)\s*")
-_MISSING = re.compile(r"[^\n]*: No such file or directory\n?")
+_MISSING = re.compile(r"[^\n]*: No such file or directory")
 # Where not every command may have been run, or its status may be hidden.
 _BRANCHES = re.compile(r"[;|\n(){}]|(?<!&)&(?!&)")
 _FILLERS = frozenset({"echo", "mkdir", "printf", "touch", "true"})
 _NO_FOLLOWERS = frozenset({"ls", "mv", "rm"})
-_LOOKERS = frozenset({"cat", "ls", "head", "tail", "wc", "stat", "grep", "sed", "sort", "cp", "mv", "rm"})
+_LOOKERS = frozenset({
+    "cat", "cd", "cp", "cut", "diff", "grep", "head", "ls", "mv", "rm", "sed", "sort", "stat", "tail", "uniq", "wc"
+})  # fmt: skip
 
 
 def lessons(
@@ -96,7 +100,7 @@ def lessons(
     if exit_code not in (0, None):
         return _failure(analysis, cwd, observation)
     if any(part.name == "mkdir" for part in analysis.commands):
-        done = exit_code == 0 and not observation.strip() and not _BRANCHES.search(command)
+        done = exit_code == 0 and not observation.strip() and not _BRANCHES.search(skeleton(command))
         return _made(analysis, cwd) if done else []
     if found := _CAT.fullmatch(command):
         path = _resolve(cwd, _unquote(found[1]))
@@ -156,15 +160,20 @@ def _tree(word: str, cwd: str | None, observation: str, exit_code: int | None) -
 
 
 def _failure(analysis: ScriptAnalysis, cwd: str | None, observation: str) -> list[Lesson]:
-    """One command about one path, and that path is missing."""
-    if len(analysis.commands) != 1 or analysis.redirects or not _MISSING.fullmatch(observation):
+    """One command about some paths, and all that it says is that they are missing."""
+    if len(analysis.commands) != 1 or any(r.is_write or r.path is None for r in analysis.redirects):
         return []
-    part = analysis.commands[0]
-    if part.name not in _LOOKERS or None in part.args:
+    part, lines = analysis.commands[0], observation.splitlines()
+    if part.name not in _LOOKERS or None in part.args or not all(map(_MISSING.fullmatch, lines)):
         return []
-    named = [word for word in part.args if word and not word.startswith("-") and word in observation]
-    path = _resolve(cwd, named[0]) if len(named) == 1 else None
-    return [Absent(path, part.name not in _NO_FOLLOWERS)] if path is not None else []
+    words = {word for word in (*part.args, *(r.path for r in analysis.redirects)) if word and not word.startswith("-")}
+    taught: list[Lesson] = []
+    for line in lines:
+        named = [word for word in words if re.search(rf"(?<![\w./-]){re.escape(word)}(?![\w./-])", line)]
+        path = _resolve(cwd, named[0]) if len(named) == 1 else None
+        if path is not None:
+            taught.append(Absent(path, part.name not in _NO_FOLLOWERS))
+    return taught
 
 
 def _no_error(tool: str, observation: str, exit_code: int | None) -> bool:

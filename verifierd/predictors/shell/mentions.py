@@ -3,6 +3,7 @@
 import posixpath
 import re
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 
 from bashkit import ScriptAnalysis
 
@@ -17,6 +18,7 @@ __all__ = (
     "patterns_named",
     "references",
     "settled_targets",
+    "skeleton",
     "variables_named",
     "write_targets",
 )
@@ -44,6 +46,10 @@ _REFERENCE = re.compile(r"\$\{?[#!]?([A-Za-z_]\w*)")
 # Where a bare word may be a variable.
 _BARE = re.compile(r"\(\(|\blet\b|\bprintenv\b|-[velgn][qtet]\b|\bdeclare\b|-v\s|\bexport\b|\breadonly\b|\$\[")
 _QUOTED = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"")
+_LITERAL = re.compile(r"'[^']*'|\"[^\"$`\\]*\"")
+# Where an error may have been hidden.
+_HIDES = re.compile(r"2>|&>")
+_MOVES = frozenset({"cd", "popd", "pushd"})
 # Where not every command may have been run.
 _BRANCHES = re.compile(r"[|(){}]|(?<!&)&(?!&)|\b(?:if|for|while|until|case|test)\b|\[|\bgrep\b")
 _WRITERS = frozenset({"touch", "mkdir", "rmdir", "cp", "mv", "ln", "tee", "rm", "split", "tar", "sed", "chmod"})
@@ -79,13 +85,25 @@ def hints(command: str) -> list[str]:
 
 def settled_targets(analysis: ScriptAnalysis, command: str, cwd: str | None) -> set[str]:
     """Paths that a command leaves in a form that does not hang on what was there, provided all of it went well."""
-    if _BRANCHES.search(command):
+    if _BRANCHES.search(skeleton(command)) or _HIDES.search(command):
         return set()
-    words = [r.path for r in analysis.redirects if r.mode == "write"]
-    for part in analysis.commands:
-        if part.name in {"mkdir", "rm", "rmdir"} and "-p" not in part.args:
-            words += [word for word in part.args if word and _PATH.fullmatch(word)]
-    return {posixpath.normpath(posixpath.join(cwd or "/", word)) for word in words if word}
+    stays = _MOVES.isdisjoint(analysis.command_names)
+    made = {r.path for r in analysis.redirects if r.mode == "write" and r.path and stays}
+    gone: set[str] = set()
+    # Relative paths mean something else after `cd`.
+    for part in takewhile(lambda part: part.name not in _MOVES, analysis.commands):
+        if part.name in {"mkdir", "rm"} or (part.name == "rmdir" and "-p" not in part.args):
+            words = made if part.name == "mkdir" else gone
+            words.update(word for word in part.args if word and not word.startswith("-") and _PATH.fullmatch(word))
+    made, gone = ({posixpath.normpath(posixpath.join(cwd or "/", word)) for word in words} for words in (made, gone))
+    # What something was made in is a directory, then.
+    return made | gone | {path[:end] for path in made for end, letter in enumerate(path) if letter == "/" and end}
+
+
+def skeleton(command: str) -> str:
+    """A command without what is quoted in it, to look for the shell's own signs in."""
+    bare = QUOTED_HEREDOC.sub(r" \3", command)
+    return bare if "\\" in _LITERAL.sub("", bare) else _LITERAL.sub("''", bare)
 
 
 def paths_named(analysis: ScriptAnalysis, text: str, expand: Callable[[str], list[str]]) -> set[str]:

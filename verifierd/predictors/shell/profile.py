@@ -106,6 +106,9 @@ class Profile:
             text, observed = text.strip("\n"), observed.strip("\n")
         if errors and self.prefix is None and _OURS.search(text):
             return any(spelt.rstrip() == observed.rstrip() for _, spelt in self._spellings(text))
+        if observed and not observed.strip() and not errors:
+            # Some logs drop the last newline, but none adds one.
+            return text == observed
         spelt = _spell(text, self.prefix) if errors and self.prefix is not None else text
         return spelt.rstrip() == observed.rstrip()
 

@@ -105,7 +105,7 @@ class Terrain:
     def plant(self, words: Iterable[str], shapes: dict[str, str], hints: list[str]) -> frozenset[str]:
         """Give each unknown path among the words a form in every world; the paths that the words mean."""
         reach = set()
-        for word in sorted(words, key=lambda word: word.count("/")):
+        for word in sorted(words, key=lambda word: (shapes.get(word) != "folder", word.count("/"), word)):
             self._reopen_way(word)
             for world in self._worlds:
                 path = world.resolve(word)
@@ -147,6 +147,26 @@ class Terrain:
                         files.update(path for path, kind in world.walk(folder) if kind == "file")
             for path in files:
                 world.refresh(path, hints)
+
+    def vacant(self, reach: Iterable[str]) -> list[set[str]]:
+        """World by world, where there is nothing among some paths and all above them."""
+        paths = {part for path in reach for part in _with_ancestors(path)}
+        return [{path for path in paths if not world.exists(path)} for world in self._worlds]
+
+    def freshen(self, vacant: Sequence[set[str]], worlds: Sequence[World], doubtful: Iterable[str] = ()) -> None:
+        """What has come to be a directory in some worlds, where there was nothing in any of them, is all known.
+
+        Args:
+            vacant: Where there was nothing, world by world.
+            worlds: Those that are not refuted.
+            doubtful: Paths of which these worlds may not have all possible forms.
+        """
+        made = set.intersection(*(vacant[world.number] for world in worlds))
+        for path in sorted(made, key=len):
+            unsure = any(f"{path}/".startswith(f"{top}/") for top in doubtful) or self.is_fresh(path)
+            if not unsure and all(world.is_folder(path) for world in worlds):
+                self._fresh.add(path)
+                self.settle(path)
 
     def blur(self, path: str) -> None:
         """A file is there, and nothing else is known of it."""

@@ -26,6 +26,7 @@ from verifierd.predictors.shell.reach import confined
 from verifierd.predictors.shell.sight import Answer, Effect, Sight
 from verifierd.predictors.shell.terrain import Terrain, within
 from verifierd.predictors.shell.traps import trap
+from verifierd.predictors.shell.unfound import Unfound
 from verifierd.predictors.shell.world import KINDS, Outcome, World
 from verifierd.types import Abstain, ObservationKind
 
@@ -48,6 +49,9 @@ _BLIND = frozenset({
 })  # fmt: skip
 _MAKERS = frozenset({"cp", "ln", "mkdir", "mv", "split", "tar", "tee", "touch"})
 _MOVERS = frozenset({"cp", "ln", "mv", "tar"})
+_FOLDER_MAKERS = frozenset({"cp", "mkdir", "mv"})
+# What may bring things of unknown content without naming them.
+_BRINGERS = frozenset({None, "find", "ln", "tar", "xargs"})
 _BINDERS = frozenset({"declare", "export", "let", "local", "read", "unset"})
 _SETTINGS = frozenset({"alias", "enable", "exec", "hash", "shopt", "trap", "ulimit", "umask", "unalias"})
 _DECLARERS = frozenset({"declare", "local", "readonly", "typeset"})
@@ -59,7 +63,10 @@ _CLOSING = re.compile(r"0?[0-5][0-7]{2}|[ugoa]*[-=][rwx]*|[ugoa]+=.*")
 _WALKS = re.compile(
     r"[*?\[$`~]|\.\.|\s-\w*[rR]|--recursive|\b(?:find|tar|xargs|du|eval|source|rmdir)\b|(?:^|\s)\.(?:\s|/?$)"
 )
-_HARMLESS = frozenset({"echo", "true", "false", ":", "pwd", "cat", "head", "tail", "wc", "ls", "test", "["})
+_HARMLESS = frozenset({
+    "echo", "true", "false", ":", "pwd", "cat", "head", "tail", "wc", "ls", "test", "[", "shopt", "umask", "ulimit",
+    "alias", "unalias", "chmod",
+})  # fmt: skip
 _CHANGES_PLACE = re.compile(r"\b(?:cd|pushd|popd|source|eval)\b|(?:^|[;&|]\s*)\.\s")
 # GNU's forms of it: `cat: X: ...`, `ls: cannot access 'X': ...`, `head: cannot open 'X' for reading: ...`.
 _NO_SUCH = re.compile(
@@ -179,6 +186,7 @@ class Session:
         self._typed: set[str] = set()
         # Where `git init` made a repository, whose hooks nobody else wrote.
         self._repositories: set[str] = set()
+        self._unfound = Unfound()
         self._trial: _Trial | None = None
 
     # Predicting
@@ -247,8 +255,24 @@ class Session:
                 self._lose_sight(trial)
         else:
             trial = trial or self._try(sight)
+            if self._learn_unfound(trial, sight.observation) and trial.refused is not None:
+                # Perhaps all that kept it from being run was a program that is not there.
+                self._trial = None
+                trial = self._try(sight)
             self._trial = None
             self._settle_trial(trial, sight)
+
+    def _learn_unfound(self, trial: _Trial, observed: str | None) -> bool:
+        """Take in which programs were not found; whether any is new."""
+        analysis, before = trial.analysis, len(self._unfound.names)
+        if analysis is None or observed is None or not self._profile.native:
+            return False
+        if not trial.read_only:
+            self._unfound.forget(trial.command, trial.reach, analysis.functions)
+        self._unfound.learn(analysis, observed, self._worlds[0])
+        if self._profile.prefix is None and len(analysis.commands) == 1:
+            self._profile.learn_prefix(f"bash: line 1: {analysis.commands[0].name}: command not found", observed)
+        return len(self._unfound.names) > before
 
     def skip(self) -> None:
         """A step took place that must not be tried."""
@@ -266,8 +290,12 @@ class Session:
         if trial.refused is not None or observed is None:
             if not trial.read_only and trial.text is None:
                 self._lose_what_it_reached(trial)
+                self._learn_unfound(trial, observed)
         else:
             self._compare(trial, observed, sight.exit_code)
+            for outcome in trial.outcomes:
+                if self._profile.prefix is None and trial.shows_errors(outcome):
+                    self._profile.learn_prefix(outcome.merged, observed)
         if observed is not None and trial.analysis is not None:
             self._learn(trial, trial.analysis, observed, sight.exit_code)
 
@@ -294,8 +322,6 @@ class Session:
             return
         if all(fit) and trial.doubted is not None and code is None and not trial.read_only:
             self._lose_sight(trial)
-        if trial.shows_errors(first) and self._profile.prefix is None:
-            self._profile.learn_prefix(first.merged, observed)
         if all(fit) and trial.doubted == _LOCALE:
             self._profile.learn_order(observed)
         if all(fit) and first.exit_code == 0 and trial.analysis is not None:
@@ -376,9 +402,12 @@ class Session:
         if trial.read_only:
             trial.doubtful = doubtful
         left = trial.doubtful - self._settled_by(trial)
-        if len(left) > 1:
-            # The answer may speak of one of them only, and which is not known.
-            self._terrain.unsettle(left)
+        # The answer may speak of one of them only, and which is not known; after `cd`, of none.
+        vague = len(left) > 1 or bool(_CHANGES_PLACE.search(trial.command))
+        if trial.vacant:
+            self._terrain.freshen(trial.vacant, survivors, left if vague else ())
+        if vague:
+            self._terrain.unsettle(path for path in left if not self._terrain.is_fresh(path))
 
     def _settled_by(self, trial: _Trial) -> set[str]:
         """The paths whose form is known whatever it was before; only a silent success tells."""
@@ -396,11 +425,12 @@ class Session:
                 trial.cwd,
                 text=self._terrain.agreed_text,
                 ours=self._repositories.__contains__,
-                harmless=_HARMLESS.__contains__,
+                harmless=(_HARMLESS | self._unfound.names).__contains__,
             )
             if analysis.command_names and "git" in analysis.command_names and "init" in trial.command:
                 self._repositories.add(trial.cwd)
         if paths is None:
+            self._unfound.forget()
             self._lose_sight(trial)
         else:
             self._terrain.unsettle(paths)
@@ -489,7 +519,7 @@ class Session:
             trial.refused = "the virtual shell cannot parse it"
             self._strayed = True
             return trial
-        trial.read_only = self._envelope.is_read_only(analysis, command)
+        trial.read_only = self._envelope.is_read_only(analysis, self._unfound.stand_in(command))
         self._note(analysis)
         values = self._known_values(command)
         trial.refused = self._refuse(analysis, command, values) or self._plant(analysis, trial)
@@ -497,6 +527,8 @@ class Session:
             self._strayed = self._strayed or not trial.read_only
             return trial
         self._functions.update(analysis.functions)
+        if self._makes_folders(analysis, trial):
+            trial.vacant = self._terrain.vacant(trial.reach)
         for world in self._worlds:
             outcome = world.run(command, ordered=len(analysis.commands) > 1)
             if outcome.broken is not None:
@@ -507,8 +539,19 @@ class Session:
                 trial.analysis, trial.read_only = None, False
                 return trial
             trial.outcomes.append(self._repaired(outcome, trial))
+        if trial.vacant:
+            self._terrain.freshen(trial.vacant, self._worlds)
         self._decide(trial, analysis, values)
         return trial
+
+    def _makes_folders(self, analysis: ScriptAnalysis, trial: _Trial) -> bool:
+        """Whether directories that it makes hold nothing but what it puts there, all of which is known."""
+        tools = {part.name for part in analysis.commands}
+        if trial.read_only or not self._profile.native or tools & (_BRINGERS | self._functions):
+            return False
+        return bool(tools & _FOLDER_MAKERS) and not (
+            tools & _MOVERS and any(self._is_foreign(path) for path in trial.reach)
+        )
 
     def _refuse(  # noqa: PLR0911 - one reason a line
         self, analysis: ScriptAnalysis, command: str, values: dict[str, str]
@@ -529,10 +572,17 @@ class Session:
             variables=self._worlds[0].bash.shell_state().variables,
         ):
             return reason
+        if not _SETTINGS.isdisjoint(analysis.command_names):
+            # Each step has a shell of its own.
+            return "settings of the shell were changed"
         status = _STATUS.search(command)
         if status and not re.search(r"[;&|\n]", command[: status.start()]):
             return "status of the step before"
-        if reason := self._envelope.refuse_command(analysis, command, functions=self._functions, values=values):
+        if self._unfound.eludes(analysis, command):
+            return "a program that is not there"
+        if reason := self._envelope.refuse_command(
+            analysis, self._unfound.stand_in(command), functions=self._functions, values=values
+        ):
             return reason
         computed = any(part.name in _MAKERS and None in part.args for part in analysis.commands)
         appends = any(r.mode == "append" and r.path is None for r in analysis.redirects)
@@ -643,9 +693,9 @@ class Session:
             return "errors differ between shells" if errs else None
         return self._envelope.refuse_output(
             analysis,
-            trial.command,
+            self._unfound.stand_in(trial.command),
             outcome.stdout,
-            outcome.stderr,
+            self._unfound.errors_but_these(outcome.stderr, outcome.stdout, trial.command),
             values=values,
             collated=self._profile.collated,
         )
@@ -653,6 +703,7 @@ class Session:
     def _repaired(self, outcome: Outcome, trial: _Trial) -> Outcome:
         if not trial.shows_errors(outcome):
             return outcome
+        outcome = self._unfound.without_advice(outcome)
         return msgspec.structs.replace(
             outcome,
             stderr=self._envelope.repair(outcome.stderr, self._cwd or ""),
@@ -669,7 +720,7 @@ class Session:
             if part.name in _DECLARERS and any(word is None or _ATTRIBUTE.match(word) for word in part.args):
                 # What later assignments mean is another thing then.
                 self._typed.update(word.split("=")[0] for word in part.args if word and not word.startswith("-"))
-            if part.name in _SETTINGS:
+            if part.name in _SETTINGS and not self._profile.native:
                 self._locked = "settings of the shell were changed"
             if part.name == "chmod" and any(word is None or _CLOSING.fullmatch(word) for word in part.args):
                 self._close(part.args)
