@@ -18,6 +18,7 @@ from tests.helpers import Live, agrees, counter, echo, jsonl, native, read_verdi
 from verifierd.composition import Choice
 from verifierd.config import Config, HttpConfig, SourceConfig
 from verifierd.daemon import Daemon, Started
+from verifierd.store import Store
 from verifierd.types import Verdict
 
 DAY = 86400
@@ -293,14 +294,18 @@ def test_the_state_is_its_owners_alone(tmp_path: Path) -> None:
 class _Slow:
     """A sink that takes its time, so that a stop finds steps in flight."""
 
-    def __init__(self) -> None:
+    def __init__(self, enough: int = 0) -> None:
         self.seen: list[int] = []
         self.began = anyio.Event()
+        self.ended = anyio.Event()
+        self._enough = enough
 
     async def emit(self, verdicts: Sequence[Verdict]) -> None:
         self.began.set()
         await anyio.sleep(0.2)
         self.seen.extend(verdict.step for verdict in verdicts)
+        if len(self.seen) == self._enough:
+            self.ended.set()
 
     async def aclose(self) -> None:
         """Nothing is held."""
@@ -329,3 +334,26 @@ async def test_a_stop_finishes_what_is_in_flight(tmp_path: Path) -> None:
     written = [v["step"] for v in read_verdicts(tmp_path / "out.jsonl")]
     assert slow.seen == written
     assert written == list(range(1, len(written) + 1))
+
+
+@pytest.mark.anyio
+async def test_a_file_still_being_read_is_not_taken_for_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow judging is, a batch is let go only once its file has been read to the end."""
+    monkeypatch.setattr("verifierd.daemon._SETTLE_SECONDS", 0.02)  # a chunk takes ten times as long
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*(native("t", n, f"echo {n}", f"{n}\n", batch=f"b{(n + 1) // 2}") for n in range(1, 9))))
+    slow = _Slow(enough=8)
+    daemon = Daemon(
+        Config(sources=(SourceConfig(paths=(str(path),), start="beginning"),), http=HttpConfig(enabled=False)),
+        Choice(predictor="scripted"),
+        state=tmp_path / "state",
+        out=tmp_path / "out.jsonl",
+        sinks=[slow],
+    )
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(daemon.run)
+        await slow.ended.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+    async with Store(tmp_path / "state") as store:
+        _, steps = await store.history(("native", "t"), 0)
+    assert [step.siblings is None for step in steps] == [False] * 6 + [True] * 2

@@ -4,6 +4,7 @@ Order of a stop: intake ends, chunks in flight are finished within the grace tim
 close. A second signal gives up waiting.
 """
 
+import math
 import signal
 import time
 from collections import OrderedDict
@@ -131,7 +132,7 @@ class Daemon:
         self._on_started = on_started
         self._metrics = Metrics()
         self._readings: OrderedDict[Path, Reading] = OrderedDict()
-        self._busy: dict[Path, float] = {}  # monotonic time of the last record, until settled
+        self._busy: dict[Path, float] = {}  # since when nothing more has come, infinite while more may; until settled
         self._gone: list[Path] = []
         self._failed = 0
         self._groups = [_Group(source, time.time()) for source in config.sources]
@@ -304,9 +305,11 @@ class Daemon:
                 try:
                     reading = await self._reading(group, path, store)
                     if reading is not None and await pipeline.pump(reading):
-                        self._busy[path] = time.monotonic()
+                        self._busy[path] = math.inf
                         watcher.touch(path)
                     else:
+                        if path in self._busy:
+                            self._busy[path] = time.monotonic()
                         watcher.done(path)
                     if pipeline.exhausted:
                         stop.set()
@@ -357,8 +360,8 @@ class Daemon:
         while True:
             await anyio.sleep(_SETTLE_SECONDS / 2)
             now = time.monotonic()
-            for path, last in list(self._busy.items()):
-                if now - last < _SETTLE_SECONDS:
+            for path, since in list(self._busy.items()):
+                if now - since < _SETTLE_SECONDS:
                     continue
                 self._busy.pop(path, None)
                 if (reading := self._readings.get(path)) is not None:

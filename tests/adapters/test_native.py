@@ -75,9 +75,15 @@ def test_a_batch_is_held_until_it_is_complete() -> None:
     )
     assert [s.action.command for s in steps] == ["z", "a", "b"]
     assert [[a.command for a in s.siblings or ()] for s in steps] == [[], ["b"], ["a"]]
-    [last] = adapter.settle()
-    assert (last.action.command, last.batch, last.siblings) == ("c", "b2", ())
+    assert [(s.action.command, s.batch, s.siblings) for s in adapter.finish()] == [("c", "b2", ())]
     assert list(adapter.finish()) == []
+
+
+def test_a_batch_at_the_end_of_an_idle_file_may_grow() -> None:
+    """Its steps are let go, but nobody knows all that ran beside them."""
+    adapter, steps = _read([_line(batch="b1"), _line(batch="b1")], end=False)
+    assert steps == []
+    assert [s.siblings for s in adapter.settle()] == [None, None]
 
 
 def test_a_batch_that_grows_without_end_is_let_go() -> None:

@@ -73,15 +73,12 @@ class Native(LineAdapter[_Line]):
         self._held: dict[str, list[Step]] = {}
 
     def settle(self) -> Iterable[Step]:
-        """The steps of all batches that are held."""
-        steps: list[Step] = []
-        for trajectory in list(self._held):
-            steps.extend(self._release(trajectory))
-        return steps
+        """The steps of all batches that are held; more of a batch may yet come."""
+        return self._release_all(known=False)
 
     def finish(self) -> Iterable[Step]:
-        """As `settle`: a native line is a whole step."""
-        return self.settle()
+        """The steps of all batches that are held, each with its siblings: a native line is a whole step."""
+        return self._release_all(known=True)
 
     def dump(self) -> bytes:
         """Counts, the number of the last step of each trajectory, the batches that are held."""
@@ -126,6 +123,9 @@ class Native(LineAdapter[_Line]):
             before.extend(self._release(next(iter(self._held)), known=False))
         self._held.setdefault(step.trajectory, []).append(step)
         return before
+
+    def _release_all(self, *, known: bool) -> list[Step]:
+        return [step for trajectory in list(self._held) for step in self._release(trajectory, known=known)]
 
     def _release(self, trajectory: str, *, known: bool = True) -> list[Step]:
         """Let the batch that a trajectory holds go, each step with the others as its siblings."""
