@@ -113,10 +113,23 @@ def test_verdict_moves_what_belongs_to_it() -> None:
 def test_stored_verdicts_follow_the_database() -> None:
     """The gauge is set from the store and moves with what is committed."""
     metrics = Metrics()
-    metrics.preset({VerdictKind.ON_PATH: 40})
+    metrics.preset({VerdictKind.ON_PATH: 40}, {})
     metrics.verdict(verdict(VerdictKind.ON_PATH))
 
     assert samples(metrics)["stored_verdicts{on_path}"] == 41
+
+
+def test_truth_is_recomputed_from_the_database() -> None:
+    """What was counted before is replaced, not added to."""
+    metrics = Metrics()
+    metrics.label(VerdictKind.OFF_PATH, "on_path", "data")
+    metrics.preset({}, {(VerdictKind.ABSTAIN, "off_path", "data"): 3, (VerdictKind.OFF_PATH, "off_path", "person"): 2})
+    found = samples(metrics)
+
+    assert (found["false_positives"], found["false_negatives"]) == (0, 3)
+    assert found["labelled_verdicts{on_path,data,off_path}"] == 0
+    assert found["labelled_verdicts{off_path,data,abstain}"] == 3
+    assert found["labelled_verdicts{off_path,person,off_path}"] == 2
 
 
 def test_reading_is_counted_by_result() -> None:

@@ -27,7 +27,7 @@ from verifierd.pipeline import Reading
 from verifierd.sources import open_source
 from verifierd.stages import Adapter
 from verifierd.store import Commit, Store
-from verifierd.types import History, Prediction, Step, Verdict
+from verifierd.types import History, Prediction, Step, Verdict, VerdictKind
 
 pytestmark = pytest.mark.anyio
 
@@ -510,3 +510,21 @@ async def test_a_damaged_line_is_noted_where_it_stands(tmp_path: Path) -> None:
         await it.follow(opened)
         assert [verdict.step for verdict in it.verdicts] == [1, 2]
         assert it.count("source_records_total", format="native", result="too_long") == 1
+
+
+async def test_labels_in_the_log_become_the_truth(tmp_path: Path) -> None:
+    """They are kept with the verdict, once however often the log is read, and move the gauges."""
+    path = tmp_path / "a.jsonl"
+    wrong, right = wrong_once(echo("t", 2), 2, "other\n")
+    path.write_bytes(jsonl({**wrong, "label": "off_path", "label_kind": "missed"}, {**right, "label": "on_path"}))
+    async with bench(shell=True) as it:
+        await it.drain(path)
+        await it.drain(path)
+        kinds = [verdict.verdict for verdict in it.verdicts]
+        assert kinds == [VerdictKind.ON_PATH, VerdictKind.OFF_PATH]
+        assert await it.store.truths() == {
+            (VerdictKind.ON_PATH, "off_path", "data"): 1,
+            (VerdictKind.OFF_PATH, "on_path", "data"): 1,
+        }
+        assert (it.count("false_positives"), it.count("false_negatives")) == (1, 1)
+        assert [label.note for label in await it.store.labels(it.verdicts[0].step_id)] == ["missed"]

@@ -229,6 +229,43 @@ async def test_labels_are_kept_in_order() -> None:
 
 
 @pytest.mark.anyio
+async def test_truths_count_the_last_label_of_each_source() -> None:
+    """Verdicts are counted by kind, label and source; a verdict without a label is not."""
+    first, second, third = step(1), step(2), step(3)
+    async with Store() as store:
+        await store.commit(
+            Commit(
+                verdicts=[verdict(first), verdict(second, kind=VerdictKind.OFF_PATH), verdict(third)],
+                labels=[
+                    Label(step_id=s.step_id, label="off_path", source="data", note="\ud800") for s in (first, second)
+                ],
+            )
+        )
+        for label in ("off_path", "on_path"):
+            await store.add_label(Label(step_id=first.step_id, label=label, source="person"))
+        assert await store.truths() == {
+            (VerdictKind.ON_PATH, "off_path", "data"): 1,
+            (VerdictKind.OFF_PATH, "off_path", "data"): 1,
+            (VerdictKind.ON_PATH, "on_path", "person"): 1,
+        }
+        assert [label.note for label in await store.labels(second.step_id)] == ["\ud800"]
+
+
+@pytest.mark.anyio
+async def test_labels_of_the_log_itself_do_not_hold_up_retention(tmp_path: Path) -> None:
+    """A log that labels all its steps must not fill the disk: such labels go with their steps."""
+    steps = [step(n) for n in range(1, 11)]
+    labels = [Label(step_id=s.step_id, label="on_path", source="data") for s in steps]
+    async with Store(tmp_path, clock=lambda: 0.0) as store:
+        await store.commit(Commit(steps=kept(steps), verdicts=[verdict(s) for s in steps], labels=labels))
+        await store.add_label(Label(step_id=steps[0].step_id, label="off_path", source="person"))
+        gone = await store.prune(max_age_seconds=500, max_bytes=1 << 40, now=1000.0)
+        assert (gone.steps, gone.verdicts) == (9, 9)
+        assert len(await store.labels(steps[0].step_id)) == 2
+        assert await store.labels(steps[1].step_id) == []
+
+
+@pytest.mark.anyio
 async def test_a_commit_is_finished_though_its_caller_is_cancelled(tmp_path: Path) -> None:
     """Cancelling the caller cannot split what belongs together, nor lose it."""
     async with Store(tmp_path) as store:

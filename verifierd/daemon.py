@@ -165,7 +165,7 @@ class Daemon:
             sinks: tuple[Sink, ...] = (jsonl, recent, *self._extra)
             for sink in sinks:
                 stack.push_async_callback(sink.aclose)
-            self._metrics.preset(await store.counts())
+            self._metrics.preset(await store.counts(), await store.truths())
             pipeline = await stack.enter_async_context(
                 judging(self._choice, store=store, sinks=sinks, metrics=self._metrics, sanitizer=sanitizer)
             )
@@ -382,7 +382,7 @@ class Daemon:
                     gone = await store.prune(
                         max_age_seconds=state.retention_days * 86400, max_bytes=state.retention_bytes, now=time.time()
                     )
-                    self._metrics.preset(await store.counts())
+                    self._metrics.preset(await store.counts(), await store.truths())
                 except StateError as error:  # a full disk; what is judged waits for room, too
                     _log.error("retention_failed", error=error.message, hint=error.hint)
                 else:

@@ -227,19 +227,29 @@ class Metrics:
         self.checkpoint_commit_duration_seconds.observe(seconds)
         self.checkpoint_last_success_timestamp_seconds.set(now)
 
-    def preset(self, counts: Mapping[VerdictKind, int]) -> None:
-        """What the database holds, at the start and after it was pruned."""
+    def preset(self, counts: Mapping[VerdictKind, int], truths: Mapping[tuple[VerdictKind, str, str], int]) -> None:
+        """What the database holds, at the start and after it was pruned.
+
+        Args:
+            counts: Verdicts of each kind.
+            truths: Verdicts of each kind whose step is labelled, by the label and its source.
+        """
         for kind, count in counts.items():
             self.stored_verdicts.labels(kind).set(count)
+        for values in product(VerdictKind, _LABELS, _LABEL_SOURCES):
+            self.labelled_verdicts.labels(*values).set(0)
+        self.false_positives.set(0)
+        self.false_negatives.set(0)
+        for (kind, label, source), count in truths.items():
+            self.label(kind, label, source, count)
 
     def label(self, verdict: VerdictKind, label: str, source: str, count: int = 1) -> None:
         """The truth of a verdict became known; a negative count takes it back."""
         self.labelled_verdicts.labels(verdict, label, source).inc(count)
-        if (verdict is VerdictKind.OFF_PATH) != (label == "off_path") and label in ("on_path", "off_path"):
-            if label == "off_path":
-                self.false_negatives.inc(count)
-            elif verdict is VerdictKind.OFF_PATH:
-                self.false_positives.inc(count)
+        if label == "off_path" and verdict is not VerdictKind.OFF_PATH:
+            self.false_negatives.inc(count)
+        elif label == "on_path" and verdict is VerdictKind.OFF_PATH:
+            self.false_positives.inc(count)
 
     def render(self, accept: str = "") -> tuple[str, bytes]:
         """A scrape: content type and body. It takes milliseconds, so run it in a thread.

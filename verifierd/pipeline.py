@@ -23,7 +23,7 @@ from verifierd.metrics import Metrics
 from verifierd.policy import Memory, Policy, decide
 from verifierd.sanitize import render
 from verifierd.stages import Adapter, Predictor, Scorer, Sink, Source
-from verifierd.store import Commit, FileState, Quarantined, Store, StoredStep, TrajectoryState
+from verifierd.store import Commit, FileState, Label, Quarantined, Store, StoredStep, TrajectoryState
 from verifierd.types import (
     Abstain,
     History,
@@ -267,6 +267,7 @@ class Pipeline:
             async with self._held(steps) as live:
                 whole, stored, verdicts = await self._judge_all(reading, steps, live, claims)
                 touched = {_strand(kept.step) for kept in stored}
+                judged = {verdict.step_id for verdict in verdicts}
                 await self._commit(
                     Commit(
                         # Steps beyond the limit were left out: the position must not pass over them.
@@ -275,6 +276,11 @@ class Pipeline:
                         steps=tuple(stored),
                         verdicts=tuple(verdicts),
                         render=render,
+                        labels=tuple(
+                            Label(step_id=step_id, label=step.label.value, source="data", note=step.label_kind or "")
+                            for step in (kept.step for kept in stored)
+                            if step.label is not None and (step_id := step.step_id) in judged
+                        ),
                         quarantine=tuple(
                             Quarantined(
                                 path=record.origin.path,
@@ -410,8 +416,11 @@ class Pipeline:
                 except StateError as error:
                     self._metrics.output_write_errors_total.labels("io").inc()
                     _log.error("sink_failed", sink=type(sink).__name__, error=error.message, hint=error.hint)
+            labels = {label.step_id: label for label in commit.labels}
             for verdict in new:
                 self._metrics.verdict(verdict)
+                if (label := labels.get(verdict.step_id)) is not None:
+                    self._metrics.label(verdict.verdict, label.label, label.source)
 
     def _count(self, reading: Reading, records: Sequence[Record], steps: Sequence[Step], seconds: float) -> None:
         name = reading.adapter.format if reading.adapter else "unknown"

@@ -91,20 +91,25 @@ _SET_TRAJECTORY = """INSERT INTO trajectories VALUES (?, ?, ?, ?, ?, ?) ON CONFL
     run = excluded.run, total = excluded.total, updated = excluded.updated, memory = excluded.memory"""
 _ADD_STEP = "INSERT OR IGNORE INTO steps VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_VERDICT = "INSERT OR IGNORE INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?)"
+_ADD_LABEL = "INSERT INTO labels VALUES (NULL, ?, ?, ?, ?, ?)"
 _ADD_QUARANTINED = "INSERT INTO quarantine VALUES (NULL, ?, ?, ?, ?, ?)"
 _KNOWN_STEPS = "SELECT step_id, max(run) FROM steps WHERE step_id IN (SELECT value FROM json_each(?)) GROUP BY step_id"
 _KNOWN_COPIES = "SELECT copy_id, step_id FROM steps WHERE copy_id IN (SELECT value FROM json_each(?))"
 _HISTORY = "SELECT ordinal, body FROM steps WHERE format = ? AND trajectory = ? AND run = ? ORDER BY ordinal DESC"
+_TRUTHS = """SELECT verdict, label, source, count(*) FROM labels JOIN verdicts USING (step_id) WHERE labels.id = (
+    SELECT max(id) FROM labels AS last WHERE last.step_id = labels.step_id AND last.source = labels.source)
+    GROUP BY verdict, label, source"""
 _VERDICT = "SELECT seq, verdict_id, step_id, trajectory, verdict, time, line FROM verdicts"
 
 # Rows are in the order of their time. The first row that is young enough bounds what is old.
 _BOUND = "SELECT {key} FROM {table} WHERE time >= ? ORDER BY {key} LIMIT 1"
 _PRUNE = """DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {key} < ? AND NOT EXISTS (
-    SELECT 1 FROM labels WHERE labels.step_id = {table}.step_id) ORDER BY {key} LIMIT ?)"""
+    SELECT 1 FROM labels WHERE labels.step_id = {table}.step_id AND source <> 'data') ORDER BY {key} LIMIT ?)"""
 _PRUNED = {
     "steps": [sql.format(table="steps", key="id") for sql in (_BOUND, _PRUNE)],
     "verdicts": [sql.format(table="verdicts", key="seq") for sql in (_BOUND, _PRUNE)],
 }
+_PRUNE_LABELS = "DELETE FROM labels WHERE source = 'data' AND step_id NOT IN (SELECT step_id FROM verdicts)"
 _PRUNE_TRAJECTORIES = """DELETE FROM trajectories WHERE updated < ? AND NOT EXISTS (SELECT 1 FROM steps
     WHERE steps.format = trajectories.format AND steps.trajectory = trajectories.trajectory)"""
 
@@ -163,6 +168,19 @@ class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class Label(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody says about a step. Of several from one source the last one counts.
+
+    Labels of the source `data` stand in the log itself: they are pruned with their steps, others keep them.
+    """
+
+    step_id: str
+    label: str
+    source: str
+    note: str = ""
+    time: float = 0.0
+
+
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes durable together.
 
@@ -170,6 +188,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
         steps: Steps to keep; those already kept are left as they are.
         verdicts: Verdicts to keep; one whose `verdict_id` is already kept is dropped.
         render: The JSONL line of a verdict, line end included. It is called when `seq` is known, in the store's thread.
+        labels: Labels to keep; their time is set.
         trajectories: States to set.
         file: State to set.
         quarantine: Lines to note.
@@ -178,6 +197,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     steps: Sequence[StoredStep] = ()
     verdicts: Sequence[Verdict] = ()
     render: Callable[[Verdict], bytes] = lambda verdict: msgspec.json.encode(verdict) + b"\n"
+    labels: Sequence[Label] = ()
     trajectories: Sequence[TrajectoryState] = ()
     file: FileState | None = None
     quarantine: Sequence[Quarantined] = ()
@@ -193,16 +213,6 @@ class StoredVerdict(msgspec.Struct, frozen=True, kw_only=True):
     verdict: VerdictKind
     time: float
     line: bytes
-
-
-class Label(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody says about a step. Of several from one source the last one counts."""
-
-    step_id: str
-    label: str
-    source: str
-    note: str = ""
-    time: float = 0.0
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
@@ -328,6 +338,11 @@ class Store:
         rows = await self._run(self._all, "SELECT verdict, count(*) FROM verdicts GROUP BY verdict")
         return dict.fromkeys(VerdictKind, 0) | {VerdictKind(kind): count for kind, count in rows}
 
+    async def truths(self) -> dict[tuple[VerdictKind, str, str], int]:
+        """How many verdicts there are of each kind, by the label of their step and the label's source."""
+        rows = await self._run(self._all, _TRUTHS)
+        return {(VerdictKind(kind), label, source): count for kind, label, source, count in rows}
+
     async def quarantined(self) -> list[Quarantined]:
         """The lines that could not be read, in the order they were met."""
         rows = await self._run(self._all, 'SELECT path, "offset", length, reason FROM quarantine ORDER BY id')
@@ -338,21 +353,20 @@ class Store:
 
     async def add_label(self, label: Label) -> None:
         """Keep a label; its time is set."""
-        row = (label.step_id, label.label, label.source, label.note, self._clock())
-        await self._run(self._change, "INSERT INTO labels VALUES (NULL, ?, ?, ?, ?, ?)", row)
+        await self._run(self._change, _ADD_LABEL, _label_row(label, self._clock()))
 
     async def labels(self, step_id: str) -> list[Label]:
         """The labels of a step, oldest first."""
         sql = "SELECT step_id, label, source, note, time FROM labels WHERE step_id = ? ORDER BY id"
         return [
-            Label(step_id=step, label=label, source=source, note=note, time=when)
+            Label(step_id=step, label=label, source=source, note=_text(note), time=when)
             for step, label, source, note, when in await self._run(self._all, sql, (step_id,))
         ]
 
     async def prune(self, *, max_age_seconds: float, max_bytes: int, now: float) -> Pruned:
         """Delete what is older than an age, then the oldest until the database holds at most so many bytes.
 
-        Steps that carry a label stay, and so do their verdicts. Commits may happen in between.
+        Steps that somebody labelled stay, and so do their verdicts. Commits may happen in between.
         """
         before = await self._run(self._bytes)
         cut = now - max_age_seconds
@@ -365,6 +379,7 @@ class Store:
             gone = {table: gone[table] + counts[table] for table in _PRUNED}
             if not any(counts.values()):
                 break
+        await self._run(self._change, _PRUNE_LABELS, ())
         trajectories = await self._run(self._change, _PRUNE_TRAJECTORIES, (cut,))
         quarantined = await self._run(self._change, "DELETE FROM quarantine WHERE time < ?", (cut,))
         while await self._run(self._vacuum):
@@ -506,6 +521,7 @@ class Store:
                 if db.execute(_ADD_VERDICT, row).rowcount:
                     seq += 1
                     fresh.append(numbered)
+            db.executemany(_ADD_LABEL, (_label_row(label, now) for label in batch.labels))
             db.executemany(
                 _SET_TRAJECTORY,
                 ((t.format, _bind(t.trajectory), t.run, t.total, now, t.memory) for t in batch.trajectories),
@@ -663,6 +679,10 @@ def _step_row(kept: StoredStep, now: float) -> tuple[object, ...]:
         now,
         _encode(step),
     )
+
+
+def _label_row(label: Label, now: float) -> tuple[object, ...]:
+    return label.step_id, label.label, label.source, _bind(label.note), now
 
 
 def _encode(step: Step) -> bytes:
