@@ -351,3 +351,31 @@ def test_settings_last_one_step() -> None:
     told = Told(format_="codex", profile="bash")
     told.saw("shopt -s nullglob")
     assert told.guess("echo fine") is None
+
+
+def test_modes_that_are_given_back() -> None:
+    """A path that was opened again is decided again, and one that can still be read is read."""
+    told = Told()
+    told.saw("mkdir d && echo 1 > d/f")
+    told.saw("chmod 555 d")
+    assert told.guess("cat d/f") == "1\n"
+    assert told.guess("[ -w d ] && echo yes") is None
+    assert told.guess("touch d/g") is None
+    told.saw("touch d/g", "touch: cannot touch 'd/g': Permission denied\n", 1)
+    assert told.guess("rm d/f; chmod 755 d") is None
+    told.saw("chmod 000 d; ls d", "ls: cannot open directory 'd': Permission denied\n", 2)
+    assert told.guess("ls d") is None
+    assert told.guess("chmod 755 d && rm d/f && ls d") == ""
+    told = Told()
+    told.saw("echo x > f")
+    told.saw("echo y > f; chmod 000 f; rm f", "")
+    told.saw("chmod 700 f")
+    assert told.guess("cat f") is None
+
+
+def test_who_was_kept_from_a_path_stays_so() -> None:
+    """What was once denied is not decided."""
+    told = Told()
+    told.saw("echo z > shut/new", "bash: line 1: shut/new: Permission denied\n", 1)
+    assert told.guess("rm -rf shut; ls -d shut") is None
+    assert told.guess("echo fine") == "fine\n"

@@ -74,7 +74,7 @@ _MISSING = re.compile(r"[^\n]*: No such file or directory")
 # Where not every command may have been run, or its status may be hidden.
 _BRANCHES = re.compile(r"[;|\n(){}]|(?<!&)&(?!&)")
 _FILLERS = frozenset({"echo", "mkdir", "printf", "touch", "true"})
-_NO_FOLLOWERS = frozenset({"ls", "mv", "rm"})
+_NO_FOLLOWERS = frozenset({"cd", "ls", "mv", "rm"})
 _LOOKERS = frozenset({
     "cat", "cd", "cp", "cut", "diff", "grep", "head", "ls", "mv", "rm", "sed", "sort", "stat", "tail", "uniq", "wc"
 })  # fmt: skip

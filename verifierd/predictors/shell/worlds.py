@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+import shlex
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -58,6 +59,13 @@ _DECLARERS = frozenset({"declare", "local", "readonly", "typeset"})
 _ATTRIBUTE = re.compile(r"-\w*[ilnu]")
 _SETS = re.compile(r"(?:\bfor\s+|\bread\s+(?:-\w+\s+)*|\b(?=[A-Za-z_]\w*(?:\+\+|--|[-+*/]?=)))([A-Za-z_]\w*)")
 _COMPARES = re.compile(r"[!=]=|\s=\s|=~|-(?:eq|ne|lt|le|gt|ge)\b|\bcase\b|\(\(")
+# Modes that leave their owner everything; those that take only the writing.
+_OPENING = re.compile(r"0?7[0-7]{2}|[ua]\+rwx|[ua]=rwx")
+_READABLE = re.compile(r"0?[57][0-7]{2}|[ugoa]*-w")
+_DENIED = re.compile(r"[^\n]*: Permission denied\n?")
+_WRITERS = frozenset({"mkdir", "rm", "rmdir", "touch"})
+# Commands that change nothing at all if they fail on their one operand.
+_WHOLE = frozenset({"cat", "cd", "ls", "mkdir", "rm", "rmdir", "touch"})
 _CLOSING = re.compile(r"0?[0-5][0-7]{2}|[ugoa]*[-=][rwx]*|[ugoa]+=.*")
 # What may come upon paths that the command does not name.
 _WALKS = re.compile(
@@ -176,8 +184,8 @@ class Session:
         # Something runs in the background and may write at any time.
         self._haunted = False
         self._locked: str | None = None
-        # Paths whose modes were taken away, which the worlds do not enforce.
-        self._closed: set[str] = set()
+        # Paths whose modes were taken away, which the worlds do not enforce; True if they can still be read.
+        self._closed: dict[str, bool] = {}
         # A symbolic link may have been made.
         self._linked = False
         # The stack of directories was used, which moves OLDPWD in ways of its own.
@@ -288,7 +296,11 @@ class Session:
                 self._lose_sight(trial)
             return
         if trial.refused is not None or observed is None:
-            if not trial.read_only and trial.text is None:
+            if (
+                not trial.read_only
+                and trial.text is None
+                and not _was_denied(trial.analysis, observed, sight.exit_code)
+            ):
                 self._lose_what_it_reached(trial)
                 self._learn_unfound(trial, observed)
         else:
@@ -297,6 +309,8 @@ class Session:
                 if self._profile.prefix is None and trial.shows_errors(outcome):
                     self._profile.learn_prefix(outcome.merged, observed)
         if observed is not None and trial.analysis is not None:
+            if self._profile.native and "Permission denied" in observed:
+                self._learn_denial(trial.analysis, observed)
             self._learn(trial, trial.analysis, observed, sight.exit_code)
 
     def _compare(self, trial: _Trial, observed: str, code: int | None) -> None:
@@ -432,8 +446,22 @@ class Session:
         if paths is None:
             self._unfound.forget()
             self._lose_sight(trial)
-        else:
-            self._terrain.unsettle(paths)
+        elif analysis is not None:
+            modes = [part.args for part in analysis.commands if part.name == "chmod"]
+            kept = {path for args in modes for path in self._operands(args[1:])}
+            touched = [redirect.path for redirect in analysis.redirects if redirect.is_write]
+            for part in analysis.commands:
+                touched += part.args if part.name not in _HARMLESS else []
+            kept = {
+                path
+                for path in kept
+                if not any(f"{other}/".startswith(f"{path}/") for other in self._operands(touched))
+            }
+            # The worlds keep nobody from anything by a mode, so that it can be set there.
+            for world in self._worlds if kept else ():
+                for args in modes:
+                    world.run(shlex.join(["chmod", *filter(None, args)]), ordered=False)
+            self._terrain.unsettle(paths - kept)
 
     def _lose_sight(self, trial: _Trial | None) -> None:
         """A command did something, and nobody knows what."""
@@ -520,9 +548,14 @@ class Session:
             self._strayed = True
             return trial
         trial.read_only = self._envelope.is_read_only(analysis, self._unfound.stand_in(command))
-        self._note(analysis)
+        # One `chmod` alone does what it does whatever the modes of what it is done to.
+        alone = analysis.command_names == ["chmod"] and len(analysis.commands) == 1
+        if not alone:
+            self._note(analysis)
         values = self._known_values(command)
         trial.refused = self._refuse(analysis, command, values) or self._plant(analysis, trial)
+        if alone:
+            self._note(analysis)
         if trial.refused is not None:
             self._strayed = self._strayed or not trial.read_only
             return trial
@@ -559,7 +592,7 @@ class Session:
         """Why a command is not run in the worlds."""
         if self._profile.portable or self._locked is not None:
             return self._locked or refuse_portable(analysis, command)
-        if self._closed and self._meets_closed(command):
+        if self._closed and self._meets_closed(analysis, command):
             return "permissions were taken away"
         if reason := trap(
             analysis,
@@ -712,7 +745,7 @@ class Session:
 
     def _note(self, analysis: ScriptAnalysis) -> None:
         """Remember what the worlds cannot show: settings of the shell, and modes, which nothing enforces."""
-        for part in analysis.commands:
+        for number, part in enumerate(analysis.commands):
             if part.name == "ln":
                 self._linked = True
             if part.name in {"pushd", "popd"}:
@@ -722,26 +755,55 @@ class Session:
                 self._typed.update(word.split("=")[0] for word in part.args if word and not word.startswith("-"))
             if part.name in _SETTINGS and not self._profile.native:
                 self._locked = "settings of the shell were changed"
-            if part.name == "chmod" and any(word is None or _CLOSING.fullmatch(word) for word in part.args):
+            if part.name != "chmod":
+                continue
+            mode = part.args[0] if part.args else None
+            if number == 0 and mode is not None and _OPENING.fullmatch(mode):
+                for path in self._operands(part.args[1:]):
+                    self._closed.pop(path, None)
+            elif any(word is None or _CLOSING.fullmatch(word) for word in part.args):
                 self._close(part.args)
+
+    def _learn_denial(self, analysis: ScriptAnalysis, observed: str) -> None:
+        """What somebody was kept from is closed, and so is what it is in: one of the two is the cause."""
+        words = [redirect.path for redirect in analysis.redirects]
+        writes = any(redirect.is_write for redirect in analysis.redirects)
+        for part in analysis.commands:
+            words += part.args
+            writes = writes or part.name in _WRITERS
+        for path in self._operands([word for word in words if word and word in observed]):
+            above = posixpath.dirname(path)
+            if above != self._cwd:
+                self._closed[above] = writes and self._closed.get(above, True)
+            if above == self._cwd or not writes:
+                self._closed[path] = False
+
+    def _operands(self, args: Sequence[str | None]) -> list[str]:
+        return [posixpath.normpath(posixpath.join(self._cwd or "/", word)) for word in args if word]
 
     def _close(self, args: Sequence[str | None]) -> None:
         words = [word for word in args if word is not None and not _CLOSING.fullmatch(word)]
         if len(words) != len(args) - 1 or self._cwd is None or not all(map(_PLAIN_NAME.fullmatch, words)):
             self._locked = "permissions were taken away"
         else:
-            self._closed.update(posixpath.normpath(posixpath.join(self._cwd, word)) for word in words)
+            readable = bool(_READABLE.fullmatch(args[0] or ""))
+            self._closed.update((path, readable and self._closed.get(path, True)) for path in self._operands(words))
 
-    def _meets_closed(self, command: str) -> bool:
+    def _meets_closed(self, analysis: ScriptAnalysis, command: str) -> bool:
         """Whether a command may come upon a path whose modes were taken away."""
         if self._cwd is None or _WALKS.search(command):
             return True
+        if analysis.command_names == ["chmod"] and len(analysis.commands) == 1:
+            paths = self._operands(analysis.commands[0].args[1:])
+            return any(path.startswith(f"{closed}/") for path in paths for closed in self._closed)
+        reads = self._envelope.is_read_only(analysis, command) and "-w" not in command
         return any(
             posixpath.basename(path) in command
             or path.startswith(f"{self._cwd}/../")
             or self._cwd == path
             or self._cwd.startswith(f"{path}/")
-            for path in self._closed
+            for path, readable in self._closed.items()
+            if not (readable and reads)
         )
 
     def _sure_of_absence(self, outcome: Outcome) -> bool:
@@ -777,6 +839,14 @@ class Session:
             for name, value in first.items()
             if name not in guessed and all(other.get(name) == value for other in others)
         }
+
+
+def _was_denied(analysis: ScriptAnalysis | None, observed: str | None, code: int | None) -> bool:
+    """Whether all that a command did was to be told that it may not."""
+    if analysis is None or len(analysis.commands) != 1 or analysis.redirects or not code:
+        return False
+    part = analysis.commands[0]
+    return part.name in _WHOLE and len(part.args) == 1 and bool(_DENIED.fullmatch(observed or ""))
 
 
 def _binds(analysis: ScriptAnalysis) -> bool:
