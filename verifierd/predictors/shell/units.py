@@ -83,7 +83,7 @@ _VAGUE_INSIDE = {
 # Where it gives up at the first error.
 _STOPS_AT_ERRORS = frozenset({"mkdir", "od", "wc"})
 # Options of ls and sort whose output differs from run to run, or from machine to machine.
-_LS_VARYING_WORDS = "-t -S -l -s -i -c -u -U -f -o -g -n -X -Z"
+_LS_VARYING_WORDS = "-t -S -l -s -i -c -u -U -f -o -g -n -X -Z -C -x -m"
 _LS_VARYING = frozenset(_LS_VARYING_WORDS.split())
 _SORT_VARYING = frozenset({"-R", "-M", "-h", "-V", "--random-sort"})
 _SETTINGS = frozenset({"-e", "-u", "-eu", "-o pipefail", "-euo pipefail", "+e"})
@@ -338,8 +338,13 @@ class _Taker:
         flags, operands = options(name, args)
         scripts, operands = _programs(name, args, flags, operands)
         extended = not {"-E", "-r"}.isdisjoint(flags)
+        several = len(operands) > 1 or any(word.splits for word in operands)
         for script in scripts:
             features = programs.sed(script, extended=extended)
+            if several and any(
+                feature[-1:] in {"n", "N"} for feature in features if not feature.startswith(("s ", "re "))
+            ):
+                raise Unread("sed that reads on from one file to the next")
             self.program(name, {f"{'-E ' if extended and f.startswith('re ') else ''}{f}" for f in features})
         self.operands(name, flags, operands, command)
 
@@ -444,6 +449,12 @@ class _Taker:
         self.result.sorted = True
         self.operands(name, flags, operands, command)
 
+    def wc(self, name: str, args: list[Word], command: Command) -> None:
+        flags, operands = options(name, args)
+        if "-L" in flags:
+            raise Unread("width of lines, which hangs on tabs")
+        self.operands(name, flags, operands, command)
+
     def tar(self, name: str, args: list[Word], command: Command) -> None:
         if args and args[0].text and not args[0].text.startswith("-"):
             args[0] = Word(text=f"-{args[0].text}", head="-")
@@ -538,6 +549,7 @@ class _Taker:
         "tar": tar,
         "tr": tr,
         "type": kind,
+        "wc": wc,
         "xargs": xargs,
     }
 
