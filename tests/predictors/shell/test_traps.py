@@ -37,6 +37,7 @@ def _trap(
         "rm -rf ..",
         "popd; cd -",
         "echo $((08 + 1))",
+        "awk 'BEGIN { print substr(\"hello\", 0, 2) }'",
         "cat nodir/../x",
         "cat packages/*/src/x.ts",
         "for d in */; do echo $d; done",

@@ -20,6 +20,8 @@ _ARITHMETIC = re.compile(r"\(\(|\$\[|\blet\b|\bdeclare\b|\btypeset\b|\[\[.*-(?:e
 _OCTAL = re.compile(r"(?<![\w.#:-])[+-]?0\d+(?![\w.:-])")
 _OCTAL_VALUE = re.compile(r"\s*[+-]?0\d+\s*")
 _NAME = re.compile(r"[A-Za-z_]\w*")
+# Tools of one name cut differently before the first character.
+_BEFORE_FIRST = re.compile(r"\bsubstr\([^,)]+,\s*(?:-|0\b)")
 _STACK = re.compile(r"\b(?:pushd|popd)\b")
 _BEFORE = re.compile(r"\bcd\s+-|~-|OLDPWD")
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
@@ -81,9 +83,11 @@ def trap(
 
 
 def _physical(name: str | None, words: Sequence[str], args: Sequence[str | None]) -> str | None:
-    """What depends on where a directory really is, or on what a device is."""
+    """What depends on where a directory really is, on what a device is, or on whose tool it is."""
     if (name in {"pwd", "cd"} and "-P" in args) or name == "realpath" or (name == "readlink" and args != words):
         return "physical path"
+    if name == "awk" and any(map(_BEFORE_FIRST.search, words)):
+        return "characters before the first"
     return "size of a device" if name == "wc" and any(word.startswith("/dev/") for word in words) else None
 
 
