@@ -140,6 +140,14 @@ def render(certified: Counter[str], tools: Sequence[str], seed: int, tried: int)
         *(f"  {_quote(tool)}," for tool in tools),
         "]",
     ]
+    shapes: dict[str, dict[str, int]] = defaultdict(dict)
+    for unit, count in groups.pop("command", {}).items():
+        form, _, shape = unit.rpartition(" | ")
+        shapes[form][shape] = count
+    lines += ["", "[units.command]"]
+    for form in sorted(shapes):
+        counts = ", ".join(f"'{shape}' = {count}" for shape, count in sorted(shapes[form].items()))
+        lines.append(f"{_quote(form)} = {{ {counts} }}")
     for title, part in (("units", groups), ("messages", messages)):
         for name in sorted(part):
             lines += ["", f"[{title}.{_quote(name)}]"]

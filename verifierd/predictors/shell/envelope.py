@@ -66,7 +66,9 @@ class Envelope:
         """
         try:
             document = tomllib.loads(text)
+            forms = document["units"].pop("command")
             certified = {f"{kind}: {unit}" for kind, group in document["units"].items() for unit in group}
+            certified |= {f"command: {form} | {shape}" for form, shapes in forms.items() for shape in shapes}
             messages = {f"{name}: {text}" for name, group in document["messages"].items() for text in group}
         except (tomllib.TOMLDecodeError, KeyError, AttributeError, TypeError) as error:
             raise PolicyError(f"the shell's document cannot be read: {error}") from error
