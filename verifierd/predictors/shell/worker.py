@@ -45,7 +45,10 @@ class _Desk:
 
     def answer(self, question: Question) -> Answer:
         session = self._sessions.get(question.session)
-        if question.at == 0 and (session is None or session.at != 0 or session.waiting):
+        first = next(iter((*question.past, question.step)), None)
+        if question.at == 0 and (
+            session is None or session.at != 0 or (first is not None and not session.follows(first))
+        ):
             session = self._open(question)
         if session is None or session.at != question.at:
             return Answer(known=False)
