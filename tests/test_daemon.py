@@ -357,3 +357,32 @@ async def test_a_file_still_being_read_is_not_taken_for_idle(tmp_path: Path, mon
     async with Store(tmp_path / "state") as store:
         _, steps = await store.history(("native", "t"), 0)
     assert [step.siblings is None for step in steps] == [False] * 6 + [True] * 2
+
+
+@pytest.mark.anyio
+async def test_once_ends_though_a_log_grows_without_end(tmp_path: Path) -> None:
+    """What was there at the start is judged; what is added meanwhile is for the next run."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*echo("t", 3)))
+    judged: list[int] = []
+
+    class Writer:
+        """A sink that adds a step to the log for each that was judged."""
+
+        async def emit(self, verdicts: Sequence[Verdict]) -> None:
+            judged.extend(verdict.step for verdict in verdicts)
+            append(path, jsonl(*echo("t", 1, first=len(judged) + 3)))
+
+        async def aclose(self) -> None:
+            """Nothing is held."""
+
+    daemon = Daemon(
+        Config(sources=(SourceConfig(paths=(str(path),), start="beginning"),)),
+        Choice(predictor="scripted"),
+        state=tmp_path / "state",
+        out=tmp_path / "out.jsonl",
+        sinks=[Writer()],
+    )
+    with anyio.fail_after(20):
+        assert await daemon.run(once=True) == 0
+    assert judged[:3] == [1, 2, 3]

@@ -33,6 +33,7 @@ from verifierd.sinks.recent import Recent
 from verifierd.sources import open_source
 from verifierd.sources.base import look, refusal
 from verifierd.sources.directory import Watcher, nothing_found
+from verifierd.sources.file import FileSource
 from verifierd.stages import Sink
 from verifierd.store import Store
 
@@ -185,10 +186,9 @@ class Daemon:
                     reading = await self._reading(group, path, store)
                     if reading is None:
                         continue
-                    while await pipeline.pump(reading):
-                        if pipeline.exhausted:
-                            return
-                    await (pipeline.finish if path == _STDIN else pipeline.settle)(reading)
+                    await self._through(pipeline, reading, path)
+                    if pipeline.exhausted:
+                        return
                 except SourceError as error:
                     self._trouble(path, error)
                 finally:
@@ -200,6 +200,15 @@ class Daemon:
         for group in self._groups:
             if group.skipped:
                 _log.info("sessions_skipped", files=len(group.skipped), older_than=group.config.start)
+
+    async def _through(self, pipeline: Pipeline, reading: Reading, path: Path) -> None:
+        """Read what is there now; what is added meanwhile is for the next run."""
+        there = look(str(path)) if isinstance(reading.source, FileSource) else None
+        while await pipeline.pump(reading) and not pipeline.exhausted:
+            if there is not None and reading.end >= there[2]:
+                break
+        if not pipeline.exhausted:
+            await (pipeline.finish if path == _STDIN else pipeline.settle)(reading)
 
     async def _find(self) -> list[tuple[_Group, Path]]:
         """All that there is to read now; newest first within a group."""
