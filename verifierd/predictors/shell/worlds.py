@@ -731,7 +731,13 @@ class Session:
             self._unfound.errors_but_these(outcome.stderr, outcome.stdout, trial.command),
             values=values,
             collated=self._profile.collated,
+            look=None if _CHANGES_PLACE.search(trial.command) else self._look,
         )
+
+    def _look(self, word: str) -> str | None:
+        """The text of a file, where it is known to the last character."""
+        path = self._worlds[0].resolve(word)
+        return None if path is None else self._terrain.agreed_text(path)
 
     def _repaired(self, outcome: Outcome, trial: _Trial) -> Outcome:
         if not trial.shows_errors(outcome):
