@@ -163,11 +163,11 @@ def folders_made(analysis: ScriptAnalysis, cwd: str | None) -> Iterator[str]:
                         path = posixpath.dirname(path)
 
 
-def write_targets(analysis: ScriptAnalysis, cwd: str | None) -> Iterator[str]:
-    """The paths that a command writes, as far as they are spelt out."""
+def write_targets(analysis: ScriptAnalysis, cwd: str | None, *, folders: bool = True) -> Iterator[str]:
+    """The paths that a command writes, as far as they are spelt out; without `folders` not those `mkdir` makes."""
     words = [r.path for r in analysis.redirects if r.is_write and r.path != "/dev/null"]
     for part in analysis.commands:
-        if part.name in _WRITERS:
+        if part.name in _WRITERS and (folders or part.name != "mkdir"):
             words += [word for word in part.args if word and not word.startswith("-") and _PATH.fullmatch(word)]
     for word in words:
         if word is not None and (word.startswith("/") or cwd is not None):

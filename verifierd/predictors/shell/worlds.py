@@ -186,6 +186,8 @@ class Session:
         self._locked: str | None = None
         # Paths whose modes were taken away, which the worlds do not enforce; True if they can still be read.
         self._closed: dict[str, bool] = {}
+        # What was written as a file or made a link at some time, be it known or not.
+        self._written: set[str] = set()
         # A symbolic link may have been made.
         self._linked = False
         # The stack of directories was used, which moves OLDPWD in ways of its own.
@@ -634,13 +636,13 @@ class Session:
             return "names a path of the system"
         if trial.read_only and self._walks_the_unknown(analysis):
             return _DEPENDS  # as the worlds would find out, at some cost
+        # On a file in its way `mkdir -p` fails, but not in the virtual shell.
+        made = set(folders_made(analysis, trial.cwd))
+        trial.blocked = any(path in self._written and not self._terrain.is_settled(path) for path in made)
         clues = hints(trial.command)
         trial.reach = self._terrain.plant(words, path_shapes(analysis), clues)
-        # On a file in its way `mkdir -p` fails, but not in the virtual shell.
-        trial.blocked = any(
-            world.exists(path) and not world.is_folder(path)
-            for path in folders_made(analysis, trial.cwd)
-            for world in self._worlds
+        trial.blocked = trial.blocked or any(
+            world.exists(path) and not world.is_folder(path) for path in made for world in self._worlds
         )
         if _COMPARES.search(trial.command):
             # No world's form of the unknown is just what it is compared with; the real one may be.
@@ -751,6 +753,7 @@ class Session:
 
     def _note(self, analysis: ScriptAnalysis) -> None:
         """Remember what the worlds cannot show: settings of the shell, and modes, which nothing enforces."""
+        self._written.update(write_targets(analysis, self._cwd, folders=False))
         for number, part in enumerate(analysis.commands):
             if part.name == "ln":
                 self._linked = True
