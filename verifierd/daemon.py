@@ -52,12 +52,14 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         url: The admin endpoint, or None.
         verdicts: The verdict JSONL.
+        kept: How many verdicts the database has from before.
         state: The state directory.
         watched: What is watched.
     """
 
     url: str | None
     verdicts: Path
+    kept: int
     state: Path
     watched: tuple[str, ...]
 
@@ -136,6 +138,7 @@ class Daemon:
         self._busy: dict[Path, float] = {}  # since when nothing more has come, infinite while more may; until settled
         self._gone: list[Path] = []
         self._failed = 0
+        self._kept = 0
         self._groups = [_Group(source, time.time()) for source in config.sources]
         self._unscanned = len(self._groups)
 
@@ -166,7 +169,9 @@ class Daemon:
             sinks: tuple[Sink, ...] = (jsonl, recent, *self._extra)
             for sink in sinks:
                 stack.push_async_callback(sink.aclose)
-            self._metrics.preset(await store.counts(), await store.truths())
+            counts = await store.counts()
+            self._metrics.preset(counts, await store.truths())
+            self._kept = sum(counts.values())
             pipeline = await stack.enter_async_context(
                 judging(self._choice, store=store, sinks=sinks, metrics=self._metrics, sanitizer=sanitizer)
             )
@@ -417,6 +422,7 @@ class Daemon:
             Started(
                 url=url,
                 verdicts=self._out,
+                kept=self._kept,
                 state=self._state,
                 watched=tuple(path for group in self._groups for path in group.config.paths),
             )

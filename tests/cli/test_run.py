@@ -53,6 +53,16 @@ def test_a_terminal_shows_places_steps_and_a_summary(tmp_path: Path) -> None:
     assert any(row.startswith("14 steps of 2 trajectories in ") for row in rows)
 
 
+def test_a_second_run_says_what_is_there_from_before(tmp_path: Path) -> None:
+    """Nothing is judged twice, so that a person should not wonder at an empty screen."""
+    (tmp_path / "a.jsonl").write_bytes(jsonl(*echo("t", 3)))
+    arguments = ("run", "--once", tmp_path / "a.jsonl", "--state", tmp_path / "state")
+    assert "from before" not in on_terminal(*arguments)
+    shown = on_terminal(*arguments)
+    assert "verdicts.jsonl  (3 from before)" in shown
+    assert "no new step" in shown
+
+
 def test_a_long_command_is_cut_at_the_edge_of_the_terminal(tmp_path: Path) -> None:
     """A step is one row, however long its command is."""
     word = "word" * 50

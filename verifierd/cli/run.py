@@ -182,13 +182,15 @@ def _welcome(screen: Console, started: Started, *, once: bool) -> None:
             "started",
             url=started.url,
             verdicts=str(started.verdicts),
+            kept=started.kept,
             state=str(started.state),
             watched=list(started.watched),
         )
         return
+    kept = f"  ({started.kept:,} from before)" if started.kept else ""
     for name, value in (
         ("watching", ", ".join(started.watched)),
-        ("verdicts", str(started.verdicts)),
+        ("verdicts", f"{started.verdicts}{kept}"),
         ("metrics", f"{started.url}/metrics" if started.url else None),
         ("recent", f"{started.url}/api/verdicts" if started.url else None),
         ("state", str(started.state)),
