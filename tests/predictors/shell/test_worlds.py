@@ -379,3 +379,30 @@ def test_who_was_kept_from_a_path_stays_so() -> None:
     told.saw("echo z > shut/new", "bash: line 1: shut/new: Permission denied\n", 1)
     assert told.guess("rm -rf shut; ls -d shut") is None
     assert told.guess("echo fine") == "fine\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ls ..", "cd .. && ls", "ls .. | wc -l", "grep -rn foo ..", "cat ../*", "cd; ls", "cd - && ls", "ls ~ | wc -l"],
+)
+def test_what_is_elsewhere_is_not_known(command: str) -> None:
+    """A directory that nobody showed is not empty only because the worlds begin that way."""
+    assert Told().guess(command) is None
+
+
+@pytest.mark.parametrize("command", ["ls", "ls .", "echo *", "ls ..", "ls -R", "find . | wc -l"])
+def test_an_unknown_directory_is_not_empty(command: str) -> None:
+    """Where the log does not say where a command runs, nothing is known of what is there."""
+    told = Told()
+    told.cwd = None
+    assert told.guess(command) is None
+
+
+def test_a_long_session() -> None:
+    """A session has no end: the virtual shell's own limit of commands a session is lifted."""
+    told = Told()
+    told.saw("echo x > note.txt")
+    told.saw("cat note.txt", "x\n")
+    for _ in range(1200):
+        told.saw("true")
+    assert told.guess("cat note.txt") == "x\n"

@@ -37,6 +37,7 @@ PATTERN_FIRST = frozenset({"awk", "grep", "jq", "sed"})
 """Tools whose first word is no path."""
 # Tools none of whose words are.
 _NO_PATHS = frozenset({"basename", "dirname", "echo", "expr", "printf", "seq", "tr"})
+_ABOVE = re.compile(r"(?<![\w./])(?:\.\./)*\.\.(?![\w.])")
 _RAW = re.compile(r"[\w.+@~-]*(?:/[\w.+@~-]+)+|[\w+-]*\.[\w.+-]+")
 _WORD = re.compile(r"[A-Za-z_][\w.+-]*")
 _GLOB = re.compile(r"[^\s'\"|;&<>()=]*[*?\[][^\s'\"|;&<>()]*")
@@ -126,6 +127,7 @@ def paths_named(analysis: ScriptAnalysis, text: str, expand: Callable[[str], lis
         # What a script says when it is written down names no path yet.
         text = QUOTED_HEREDOC.sub(r" \3", text)
     words.update(word for word in _RAW.findall(text) if not re.fullmatch(r"\.+|[0-9.]+", word))
+    words.update(_ABOVE.findall(text))
     if computed:
         words.update(word for word in _WORD.findall(text) if word not in _LANGUAGE)
     # Something in the directories before a glob, so that they are taken for directories.

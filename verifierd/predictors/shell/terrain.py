@@ -277,7 +277,7 @@ class Terrain:
 
     def _seed_folder(self, world: World, folder: str, patterns: list[str]) -> None:
         known = self._listed.get(folder)
-        if known == "all" or self.is_fresh(folder) or world.token in folder:
+        if known == "all" or self.is_fresh(folder) or (world.token in folder and folder != world.cwd):
             return
         # What is no plain file goes by other names, lest it stand for a file later on.
         made_up = f"{world.token}d" if known == "files" else world.token

@@ -25,6 +25,7 @@ _BEFORE_FIRST = re.compile(r"\bsubstr\([^,)]+,\s*(?:-|0\b)")
 _STACK = re.compile(r"\b(?:pushd|popd)\b")
 _BEFORE = re.compile(r"\bcd\s+-|~-|OLDPWD")
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
+_ABOVE = re.compile(r"(?<![\w.])\.\.(?![\w.])")
 _UP = re.compile(r"(?:^|/)\.\.(?:/|$)")
 _GLOB_WAY = re.compile(r"[*?\]][^\s/;|&<>()]*/")
 
@@ -71,6 +72,8 @@ def trap(
                     _ARITHMETIC.search(command) and (_OCTAL.search(command) or _has_octal(command, variables)),
                     "a number with a leading zero",
                 ),
+                (cwd is None and _ABOVE.search(bare), "what is above a directory that is not known"),
+                (_goes_home(analysis), "what is in a directory that nobody showed"),
                 (
                     _GLOB_WAY.search(bare) and not (cwd is not None and is_fresh(cwd)),
                     "what lies below the matches of a glob",
@@ -80,6 +83,15 @@ def trap(
         ),
         None,
     )
+
+
+def _goes_home(analysis: ScriptAnalysis) -> bool:
+    """Whether a script does something where `cd` without a path leads to."""
+    strays = any(
+        part.name in {"cd", "pushd"} and (not part.args or (part.args[0] or "~").startswith(("~", "-")))
+        for part in analysis.commands
+    )
+    return strays and not set(analysis.command_names) <= {"cd", "pushd", "pwd", "echo", "true", ":"}
 
 
 def _physical(name: str | None, words: Sequence[str], args: Sequence[str | None]) -> str | None:
@@ -98,7 +110,8 @@ def _way(
     for word, path in paths.items():
         if name != "mkdir" and len(word) > 1 and word.endswith("/") and not is_folder(path):
             return "a slash after what may be no directory"
-        if name in _REMOVERS and cwd is not None and f"{cwd}/".startswith(f"{path.rstrip('/')}/"):
+        above = cwd is not None and f"{cwd}/".startswith(f"{path.rstrip('/')}/")
+        if name in _REMOVERS and (above or (_UP.search(word) and "*" in word)):
             return "the directory it runs in goes away"
         if name not in {"cd", "mkdir"} and _UP.search(word) and (linked or not word.startswith("..")):
             return "what is above a link"

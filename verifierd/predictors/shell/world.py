@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
 import msgspec
-from bashkit import Bash, BashError
+from bashkit import Bash, BashError, ExecutionProfile
 
 __all__ = ("KINDS", "SCRATCH", "Outcome", "Tree", "World")
 
@@ -24,6 +24,7 @@ _LINK = "\0link:"
 # A world's share of one step; five of them stay below the deadline that the parent sets for the whole.
 _SECONDS = 0.3
 _MEMORY = 16 << 20
+_COMMANDS = 10_000
 _ENTRIES = 4000
 SCRATCH = "/tmp"  # noqa: S108 - in a virtual file system
 """A directory that is there everywhere."""
@@ -74,6 +75,10 @@ class World:
             hostname=f"h{self.token}",
             cwd="/",
             env={"HOME": self._home, "USER": f"u{self.token}"},
+            # The profile that bears more than 1,000 commands a session; the limits of one command stay the usual ones.
+            profile=ExecutionProfile.Interactive,
+            max_commands=_COMMANDS,
+            max_loop_iterations=_COMMANDS,
             timeout_seconds=_SECONDS,
             max_memory=_MEMORY,
         )
