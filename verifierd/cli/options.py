@@ -1,15 +1,19 @@
 """Options that several commands share."""
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from verifierd.adapters import FORMATS
+from verifierd.composition import Choice
 from verifierd.predictors import PREDICTORS
+from verifierd.sanitize import Quotes
 
-__all__ = ("format_option", "json_option", "judging_options")
+__all__ = ("Judging", "format_option", "json_option", "judging_options")
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -61,8 +65,40 @@ _JUDGING: tuple[_Decorator, ...] = (
 )
 
 
+class Judging(msgspec.Struct, frozen=True, kw_only=True):
+    """What the options of `judging_options` said; None where one was not given.
+
+    `seed` is of the contract; nothing is random yet.
+    """
+
+    predictor: str | None
+    predictions: Path | None
+    policy: str | None
+    out: Path | None
+    format_name: str | None
+    limit: int | None
+    seed: int
+
+    def choice(self, *, policy: str = "default", predictor: str | None = None, quotes: Quotes = "short") -> Choice:
+        """Who judges: what was said here, else what the arguments say."""
+        return Choice(
+            policy=self.policy or policy,
+            predictor=self.predictor or predictor,
+            predictions=self.predictions,
+            quotes=quotes,
+            limit=self.limit,
+        )
+
+
 def judging_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of every command that judges steps."""
+    """The options of every command that judges steps; the command gets them as `judging`."""
+
+    @functools.wraps(command)
+    def judged(**options: Any) -> Any:
+        judging = Judging(**{name: options.pop(name) for name in Judging.__struct_fields__})
+        return command(judging=judging, **options)
+
+    decorated: Callable[..., Any] = judged
     for option in reversed(_JUDGING):
-        command = option(command)
-    return command
+        decorated = option(decorated)
+    return decorated

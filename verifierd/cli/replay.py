@@ -13,9 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from verifierd import log
 from verifierd.cli import tell
 from verifierd.cli.inputs import expand_inputs
-from verifierd.cli.options import json_option, judging_options
+from verifierd.cli.options import Judging, json_option, judging_options
 from verifierd.cli.view import card, console, counted, line, print_json, print_line, summary_table
-from verifierd.composition import Choice
 from verifierd.errors import SourceError, VerifierdError
 from verifierd.replay.runner import replay
 from verifierd.replay.summary import Summary
@@ -42,13 +41,7 @@ def command(
     *,
     paths: tuple[str, ...],
     listed: str,
-    predictor: str | None,
-    predictions: Path | None,
-    policy: str | None,
-    out: Path | None,
-    format_name: str | None,
-    limit: int | None,
-    seed: int,  # noqa: ARG001 - of the contract; nothing here is random yet
+    judging: Judging,
     as_json: bool,
 ) -> None:
     """Judge recorded trajectories (files, folders, globs, or - for standard input) and sum up.
@@ -64,9 +57,8 @@ def command(
         tell(error)
 
     files = expand_inputs(paths, missing)
-    _spare(files, out)
+    _spare(files, judging.out)
     summary = Summary()
-    choice = Choice(policy=policy or "default", predictor=predictor, predictions=predictions, limit=limit)
     target = console(stderr=as_json)
     shown = _Listing(target, listed)
     began = time.perf_counter()
@@ -85,10 +77,10 @@ def command(
         readings = anyio.run(
             lambda: replay(
                 files,
-                choice,
+                judging.choice(),
                 sinks=(summary, shown),
-                out=out,
-                format=format_name or "auto",
+                out=judging.out,
+                format=judging.format_name or "auto",
                 on=advance,
                 tell=missing,
             )

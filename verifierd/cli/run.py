@@ -15,9 +15,8 @@ from rich.text import Text
 
 from verifierd import log
 from verifierd.cli.config import require_known
-from verifierd.cli.options import json_option, judging_options
+from verifierd.cli.options import Judging, json_option, judging_options
 from verifierd.cli.view import card, console, line, numbers, print_json, print_line, short, summary_table
-from verifierd.composition import Choice
 from verifierd.config import Config, SourceConfig, default_state, duration, load
 from verifierd.daemon import Daemon, Started
 from verifierd.errors import ConfigError
@@ -49,13 +48,7 @@ def command(
     state: Path | None,
     start: str | None,
     port: int | None,
-    predictor: str | None,
-    predictions: Path | None,
-    policy: str | None,
-    out: Path | None,
-    format_name: str | None,
-    limit: int | None,
-    seed: int,  # noqa: ARG001 - of the contract; nothing here is random yet
+    judging: Judging,
     as_json: bool,
 ) -> None:
     """Watch agents' logs and judge each step as it happens.
@@ -65,7 +58,7 @@ def command(
     """
     settings = load(config)
     require_known(settings, str(config))
-    settings = _overridden(settings, paths, start, port, format_name)
+    settings = _overridden(settings, paths, start, port, judging.format_name)
     if not settings.sources:
         raise ConfigError(
             "nothing to watch: no PATH, no sources in the configuration, and no agent's folder exists here",
@@ -78,15 +71,9 @@ def command(
     sinks: list[Sink] = [summary, _Screen(screen) if screen.is_terminal else Events()]
     daemon = Daemon(
         settings,
-        Choice(
-            policy=policy or settings.policy,
-            predictor=predictor or settings.predictor,
-            predictions=predictions,
-            quotes=settings.quotes,
-            limit=limit,
-        ),
+        judging.choice(policy=settings.policy, predictor=settings.predictor, quotes=settings.quotes),
         state=where,
-        out=out or where / "verdicts.jsonl",
+        out=judging.out or where / "verdicts.jsonl",
         sinks=sinks,
         on_started=lambda started: _welcome(screen, started, once=once),
     )
