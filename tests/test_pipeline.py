@@ -512,6 +512,21 @@ async def test_a_damaged_line_is_noted_where_it_stands(tmp_path: Path) -> None:
         assert it.count("source_records_total", format="native", result="too_long") == 1
 
 
+async def test_what_the_adapter_cannot_read_is_quarantined(tmp_path: Path) -> None:
+    """Broken JSON, and JSON of a wrong shape, are counted and kept with their place and reason."""
+    path = tmp_path / "a.jsonl"
+    lines = [jsonl(line) for line in echo("t", 2)]
+    path.write_bytes(lines[0] + b"{broken\n" + jsonl({"trajectory": "t", "step": "two"}) + lines[1])
+    async with bench() as it:
+        await it.drain(path)
+        assert [verdict.step for verdict in it.verdicts] == [1, 2]
+        noted = [(one.offset, one.length, one.reason) for one in await it.store.quarantined()]
+        assert noted[0] == (len(lines[0]), 8, "not_json")
+        assert [reason for _, _, reason in noted] == ["not_json", "bad_shape"]
+        assert it.count("source_records_total", format="native", result="not_json") == 1
+        assert it.count("source_records_total", format="native", result="ok") == 2
+
+
 async def test_labels_in_the_log_become_the_truth(tmp_path: Path) -> None:
     """They are kept with the verdict, once however often the log is read, and move the gauges."""
     path = tmp_path / "a.jsonl"

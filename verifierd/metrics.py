@@ -37,7 +37,7 @@ OTHER = "other"
 FORMATS = ("native", "claude_code", "codex")
 PREDICTORS = ("shell", "recorded", "scripted")
 
-_RESULTS = ("ok", "too_long", "torn_tail", "damaged_archive")
+_RESULTS = ("ok", "too_long", "torn_tail", "damaged_archive", "not_json", "not_object", "bad_shape", "cut")
 _EVENTS = ("copied", "duplicate", "restarted", "skipped_old", "unknown_format", "vanished")
 _FAILURES = (Abstain.ROLE_BREAK, Abstain.TRUNCATED, Abstain.TIMEOUT, Abstain.PREDICTOR_ERROR)
 _LABELS = ("on_path", "off_path", "unsure")

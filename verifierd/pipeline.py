@@ -232,9 +232,7 @@ class Pipeline:
             reading.adapter = self._open_adapter(found, path)
             records, reading.waiting = reading.waiting, []
         started = time.perf_counter()
-        steps: list[Step] = []
-        for record in records:
-            steps.extend(reading.adapter.feed(record))
+        records, steps = _fed(reading.adapter, records)
         await self._judge_and_commit(reading, records, steps)
         took = time.perf_counter() - started
         if took < 0.05:
@@ -425,6 +423,15 @@ class Pipeline:
     def _count(self, reading: Reading, records: Sequence[Record], steps: Sequence[Step], seconds: float) -> None:
         name = reading.adapter.format if reading.adapter else "unknown"
         self._metrics.read(name, records)
+        for record in records:
+            if record.problem:
+                _log.warning(
+                    "line_quarantined",
+                    path=record.origin.path,
+                    offset=record.origin.offset,
+                    reason=record.problem,
+                    hint="the rest of the file goes on; mend or cut the line to have it judged",
+                )
         for step in steps:
             self._metrics.step(step)
         if steps:
@@ -508,6 +515,22 @@ def closed(tail: Record) -> Record:
     """The unterminated end of a source to which nothing will be added: a whole line, or one that is torn."""
     whole = tail.problem is not None or _is_json(tail.data)
     return tail if whole else msgspec.structs.replace(tail, data=b"", problem="torn_tail")
+
+
+def _fed(adapter: Adapter, records: Sequence[Record]) -> tuple[list[Record], list[Step]]:
+    """The steps that records complete; records of which the adapter lost something say so."""
+    marked: list[Record] = []
+    steps: list[Step] = []
+    lost = dict(adapter.counts.quarantined)
+    for record in records:
+        steps.extend(adapter.feed(record))
+        if adapter.counts.quarantined != lost:
+            reason = next(key for key, count in adapter.counts.quarantined.items() if count != lost.get(key))
+            lost = dict(adapter.counts.quarantined)
+            marked.append(msgspec.structs.replace(record, problem=record.problem or reason))
+        else:
+            marked.append(record)
+    return marked, steps
 
 
 def _is_json(data: bytes) -> bool:

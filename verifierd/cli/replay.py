@@ -15,7 +15,8 @@ from verifierd.cli import tell
 from verifierd.cli.inputs import expand_inputs
 from verifierd.cli.options import Judging, json_option, judging_options
 from verifierd.cli.view import card, console, counted, line, print_json, print_line, summary_table
-from verifierd.errors import SourceError, VerifierdError
+from verifierd.errors import FormatError, SourceError, VerifierdError
+from verifierd.pipeline import Reading
 from verifierd.replay.runner import replay
 from verifierd.replay.summary import Summary
 from verifierd.types import Verdict, VerdictKind
@@ -91,8 +92,24 @@ def command(
     elif readings:
         shown.rest()
         target.print(summary_table(document))
+    for reading in readings:
+        _tell_unread(reading)
     if troubles or not readings:
         sys.exit(1)
+
+
+def _tell_unread(reading: Reading) -> None:
+    """Lines that were lost are counted, and never silently."""
+    lost = reading.adapter.counts.quarantined if reading.adapter is not None else {}
+    if lost:
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in lost.items())
+        path = reading.source.path
+        tell(
+            FormatError(
+                f"{path}: {counted(sum(lost.values()), 'line')} could not be read: {reasons}",
+                hint="The rest was judged. Mend these lines to have them judged, too.",
+            )
+        )
 
 
 def _spare(files: Sequence[Path | None], out: Path | None) -> None:
