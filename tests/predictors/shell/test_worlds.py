@@ -406,3 +406,12 @@ def test_a_long_session() -> None:
     for _ in range(1200):
         told.saw("true")
     assert told.guess("cat note.txt") == "x\n"
+
+
+def test_a_redirection_makes_a_file() -> None:
+    """A new name is taken for a file's, unless it is, or was, a directory's."""
+    told = Told()
+    assert told.guess("echo x > basket && cat basket") == "x\n"
+    assert told.guess("echo x > lib") is None
+    told.saw("mkdir crate && cd crate && make", "")
+    assert told.guess("echo x > crate") is None

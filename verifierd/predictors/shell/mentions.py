@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from itertools import takewhile
 
 from bashkit import ScriptAnalysis
@@ -12,6 +12,7 @@ __all__ = (
     "PATTERN_FIRST",
     "QUOTED_HEREDOC",
     "folders_made",
+    "folders_named",
     "hints",
     "path_shapes",
     "paths_named",
@@ -54,8 +55,14 @@ _MOVES = frozenset({"cd", "popd", "pushd"})
 # Where not every command may have been run.
 _BRANCHES = re.compile(r"[|(){}]|(?<!&)&(?!&)|\b(?:if|for|while|until|case|test)\b|\[|\bgrep\b")
 _WRITERS = frozenset({"touch", "mkdir", "rmdir", "cp", "mv", "ln", "tee", "rm", "split", "tar", "sed", "chmod"})
-# Names without an ending that are files all the same; what has one is taken for a file anyway.
-_FILES = frozenset({"CHANGELOG", "Dockerfile", "Gemfile", "LICENSE", "Makefile", "Procfile", "README"})
+_FOLDER_TOOLS = frozenset({"cd", "find", "ls", "mkdir", "pushd", "rmdir"})
+# Names that are directories more often than not.
+_FOLDERS = frozenset(
+    "app apps assets backup bin build cache conf config content core data dist doc docs etc examples fixtures home"  # noqa: SIM905 - a list of words
+    " images include lib libs log logs media migrations modules new node_modules old out output packages pkg public"
+    " resources results scripts server shared site spec src static styles target templates test tests tmp tools types"
+    " utils var vendor views web".split()
+)
 _LANGUAGE = frozenset({
     "case", "do", "done", "echo", "elif", "else", "esac", "export", "fi", "for", "function", "if", "in", "local",
     "printf", "read", "return", "then", "until", "while",
@@ -137,9 +144,22 @@ def paths_named(analysis: ScriptAnalysis, text: str, expand: Callable[[str], lis
     return {word for word in words if len(word) <= _LONGEST_NAME and word not in {"/dev/null", "."}}
 
 
-def path_shapes(analysis: ScriptAnalysis) -> dict[str, str]:
-    """What some paths must be if they are anything; else is too far-fetched to reckon with."""
-    shapes = {r.path: "file" for r in analysis.redirects if r.path and posixpath.basename(r.path) in _FILES}
+def path_shapes(analysis: ScriptAnalysis, folders: Container[str], cwd: str | None) -> dict[str, str]:
+    """What some paths must be if they are anything; else is too far-fetched to reckon with.
+
+    Args:
+        analysis: The virtual shell's reading of the command.
+        folders: Paths that were made or entered as directories at some time: these may be that again.
+        cwd: Where it runs.
+    """
+    shapes = {
+        r.path: "file"
+        for r in analysis.redirects
+        if r.path
+        and r.is_write
+        and posixpath.basename(r.path) not in _FOLDERS
+        and posixpath.normpath(posixpath.join(cwd or "/", r.path)) not in folders
+    }
     for part in analysis.commands:
         if part.name == "mkdir" and "-p" in part.args:
             shapes.update((word, "folder") for word in part.args if word)
@@ -163,6 +183,13 @@ def folders_made(analysis: ScriptAnalysis, cwd: str | None) -> Iterator[str]:
                     while path.startswith(f"{cwd}/"):
                         yield path
                         path = posixpath.dirname(path)
+
+
+def folders_named(analysis: ScriptAnalysis, cwd: str | None) -> Iterator[str]:
+    """What a command makes, enters or lists as directories, and what it may take for such."""
+    for part in analysis.commands:
+        if part.name in _FOLDER_TOOLS and cwd is not None:
+            yield from (posixpath.normpath(posixpath.join(cwd, word)) for word in part.args if word)
 
 
 def write_targets(analysis: ScriptAnalysis, cwd: str | None, *, folders: bool = True) -> Iterator[str]:

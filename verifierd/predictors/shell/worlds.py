@@ -13,6 +13,7 @@ from verifierd.predictors.shell.anchor import Content, Listing, Place, Tree, Val
 from verifierd.predictors.shell.envelope import Envelope
 from verifierd.predictors.shell.mentions import (
     folders_made,
+    folders_named,
     hints,
     path_shapes,
     paths_named,
@@ -188,6 +189,8 @@ class Session:
         self._closed: dict[str, bool] = {}
         # What was written as a file or made a link at some time, be it known or not.
         self._written: set[str] = set()
+        # What was made, entered or listed as a directory at some time.
+        self._folders: set[str] = set()
         # A symbolic link may have been made.
         self._linked = False
         # The stack of directories was used, which moves OLDPWD in ways of its own.
@@ -640,7 +643,7 @@ class Session:
         made = set(folders_made(analysis, trial.cwd))
         trial.blocked = any(path in self._written and not self._terrain.is_settled(path) for path in made)
         clues = hints(trial.command)
-        trial.reach = self._terrain.plant(words, path_shapes(analysis), clues)
+        trial.reach = self._terrain.plant(words, path_shapes(analysis, self._folders, trial.cwd), clues)
         trial.blocked = trial.blocked or any(
             world.exists(path) and not world.is_folder(path) for path in made for world in self._worlds
         )
@@ -754,6 +757,7 @@ class Session:
     def _note(self, analysis: ScriptAnalysis) -> None:
         """Remember what the worlds cannot show: settings of the shell, and modes, which nothing enforces."""
         self._written.update(write_targets(analysis, self._cwd, folders=False))
+        self._folders.update(folders_named(analysis, self._cwd))
         for number, part in enumerate(analysis.commands):
             if part.name == "ln":
                 self._linked = True
