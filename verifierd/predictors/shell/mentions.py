@@ -144,18 +144,20 @@ def paths_named(analysis: ScriptAnalysis, text: str, expand: Callable[[str], lis
     return {word for word in words if len(word) <= _LONGEST_NAME and word not in {"/dev/null", "."}}
 
 
-def path_shapes(analysis: ScriptAnalysis, folders: Container[str], cwd: str | None) -> dict[str, str]:
+def path_shapes(analysis: ScriptAnalysis, folders: Container[str] | None, cwd: str | None) -> dict[str, str]:
     """What some paths must be if they are anything; else is too far-fetched to reckon with.
 
     Args:
         analysis: The virtual shell's reading of the command.
-        folders: Paths that were made or entered as directories at some time: these may be that again.
+        folders: Paths that were made or entered as directories at some time, and may be that again; None if there may
+            be others that nobody showed.
         cwd: Where it runs.
     """
     shapes = {
         r.path: "file"
         for r in analysis.redirects
-        if r.path
+        if folders is not None
+        and r.path
         and r.is_write
         and posixpath.basename(r.path) not in _FOLDERS
         and posixpath.normpath(posixpath.join(cwd or "/", r.path)) not in folders

@@ -9,7 +9,7 @@ from itertools import takewhile
 import msgspec
 from bashkit import BashError, ScriptAnalysis
 
-from verifierd.predictors.shell.anchor import Content, Listing, Place, Tree, Value, lessons
+from verifierd.predictors.shell.anchor import Content, Lesson, Listing, Place, Tree, Value, lessons
 from verifierd.predictors.shell.envelope import Envelope
 from verifierd.predictors.shell.mentions import (
     folders_made,
@@ -189,6 +189,8 @@ class Session:
         self._closed: dict[str, bool] = {}
         # What was written as a file or made a link at some time, be it known or not.
         self._written: set[str] = set()
+        # Something was shown to be there that the session did not make.
+        self._furnished = False
         # What was made, entered or listed as a directory at some time.
         self._folders: set[str] = set()
         # A symbolic link may have been made.
@@ -375,7 +377,21 @@ class Session:
             else:
                 if isinstance(lesson, Listing | Tree):
                     self._profile.learn_order(observed)
+                self._furnished = self._furnished or not self._ours(lesson)
                 self._terrain.learn(lesson)
+
+    def _ours(self, lesson: Lesson) -> bool:
+        """Whether the session itself may have made what a lesson shows to be there."""
+        match lesson:
+            case Content(path):
+                shown = {path}
+            case Listing(path, names):
+                shown = {posixpath.join(path, name) for name in names}
+            case Tree(_, files):
+                shown = set(files)
+            case _:
+                shown = set()
+        return shown <= self._written | self._folders
 
     def _use_tool(self, sight: Sight) -> None:
         """Other tools of the agent write files, too."""
@@ -643,7 +659,9 @@ class Session:
         made = set(folders_made(analysis, trial.cwd))
         trial.blocked = any(path in self._written and not self._terrain.is_settled(path) for path in made)
         clues = hints(trial.command)
-        trial.reach = self._terrain.plant(words, path_shapes(analysis, self._folders, trial.cwd), clues)
+        trial.reach = self._terrain.plant(
+            words, path_shapes(analysis, None if self._furnished else self._folders, trial.cwd), clues
+        )
         trial.blocked = trial.blocked or any(
             world.exists(path) and not world.is_folder(path) for path in made for world in self._worlds
         )
