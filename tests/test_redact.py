@@ -59,7 +59,7 @@ PLANTED = [
     ("api_key = 'abcdef'", "abcdef"),
     ('{\\"api_key\\": \\"abcdef\\"}', "abcdef"),
     ("/x?access_token=abcdef12&x=1", "abcdef12"),
-    ("//registry.npmjs.org/:_authToken=0a1b2c3d-1", "0a1b2c3d-1"),
+    ("//registry.example.com/:_authToken=0a1b2c3d-1", "0a1b2c3d-1"),
     (f"the token is {RANDOM}", RANDOM),
     (f"key: {RANDOM}", RANDOM),
     ("\u0130\u0130 password=hunter2", "hunter2"),
