@@ -18,7 +18,7 @@ from verifierd.predictors.shell.reading import Command, Script, Unread, read
 from verifierd.predictors.shell.streams import is_sorted_anywhere
 from verifierd.predictors.shell.units import Units, units
 
-__all__ = ("Envelope", "template")
+__all__ = ("READERS", "Envelope", "template")
 
 # Output near one of the virtual shell's limits may have been cut silently.
 _NEAR_LIMIT = 500_000
@@ -34,7 +34,7 @@ _READERS_WORDS = (
     "readlink realpath rev rg sha1sum sha256sum seq stat strings tac tail test tr true type uname "
     "uptime wc whereis which who whoami"
 )
-_READERS = frozenset(_READERS_WORDS.split())
+READERS = frozenset(_READERS_WORDS.split())
 _GIT_READERS = frozenset(
     {"blame", "describe", "diff", "grep", "log", "ls-files", "ls-tree", "rev-parse", "shortlog", "show", "status"}
 )
@@ -172,10 +172,6 @@ class Envelope:
             return False
         return all(_only_reads(item) for item in script.commands)
 
-    def may_write_unseen(self, analysis: ScriptAnalysis, command: str) -> bool:
-        """True if the script may change files or shell state in ways that the virtual shell did not see."""
-        return self.refuse_command(analysis, command) is not None and not self.is_read_only(analysis, command)
-
     def _take(self, command: str, functions: Collection[str], values: Mapping[str, str] | None) -> Units | str:
         return self._read(command, frozenset(functions), None if values is None else frozenset(values.items()))
 
@@ -290,7 +286,7 @@ def _only_reads(command: Command) -> bool:
         return False
     if words in (["--version"], ["--help"]) and name not in {"source", "."}:
         return True
-    return _READERS_WITH[name](words) if name in _READERS_WITH else name in _READERS
+    return _READERS_WITH[name](words) if name in _READERS_WITH else name in READERS
 
 
 def _git_only_reads(words: list[str | None]) -> bool:

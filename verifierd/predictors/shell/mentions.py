@@ -11,6 +11,7 @@ __all__ = (
     "ANY",
     "PATTERN_FIRST",
     "QUOTED_HEREDOC",
+    "absolute",
     "folders_made",
     "folders_named",
     "hints",
@@ -69,6 +70,11 @@ _LANGUAGE = frozenset({
 })  # fmt: skip
 
 
+def absolute(word: str, cwd: str | None) -> str:
+    """The path that a word means in a directory; links and `~` are not looked at."""
+    return posixpath.normpath(posixpath.join(cwd or "/", word))
+
+
 def references(command: str) -> set[str]:
     """The variables that a command refers to by `$`."""
     return set(_REFERENCE.findall(command))
@@ -103,7 +109,7 @@ def settled_targets(analysis: ScriptAnalysis, command: str, cwd: str | None) -> 
         if part.name in {"mkdir", "rm"} or (part.name == "rmdir" and "-p" not in part.args):
             words = made if part.name == "mkdir" else gone
             words.update(word for word in part.args if word and not word.startswith("-") and _PATH.fullmatch(word))
-    made, gone = ({posixpath.normpath(posixpath.join(cwd or "/", word)) for word in words} for words in (made, gone))
+    made, gone = ({absolute(word, cwd) for word in words} for words in (made, gone))
     # What something was made in is a directory, then.
     return made | gone | {path[:end] for path in made for end, letter in enumerate(path) if letter == "/" and end}
 
@@ -160,7 +166,7 @@ def path_shapes(analysis: ScriptAnalysis, folders: Container[str] | None, cwd: s
         and r.path
         and r.is_write
         and posixpath.basename(r.path) not in _FOLDERS
-        and posixpath.normpath(posixpath.join(cwd or "/", r.path)) not in folders
+        and absolute(r.path, cwd) not in folders
     }
     for part in analysis.commands:
         if part.name == "mkdir" and "-p" in part.args:
@@ -181,7 +187,7 @@ def folders_made(analysis: ScriptAnalysis, cwd: str | None) -> Iterator[str]:
         if part.name == "mkdir" and any(word and re.fullmatch(r"-\w*p\w*|--parents", word) for word in part.args):
             for word in part.args:
                 if word and not word.startswith("-") and cwd is not None:
-                    path = posixpath.normpath(posixpath.join(cwd, word))
+                    path = absolute(word, cwd)
                     while path.startswith(f"{cwd}/"):
                         yield path
                         path = posixpath.dirname(path)
@@ -191,7 +197,7 @@ def folders_named(analysis: ScriptAnalysis, cwd: str | None) -> Iterator[str]:
     """What a command makes, enters or lists as directories, and what it may take for such."""
     for part in analysis.commands:
         if part.name in _FOLDER_TOOLS and cwd is not None:
-            yield from (posixpath.normpath(posixpath.join(cwd, word)) for word in part.args if word)
+            yield from (absolute(word, cwd) for word in part.args if word)
 
 
 def write_targets(analysis: ScriptAnalysis, cwd: str | None, *, folders: bool = True) -> Iterator[str]:
@@ -202,7 +208,7 @@ def write_targets(analysis: ScriptAnalysis, cwd: str | None, *, folders: bool = 
             words += [word for word in part.args if word and not word.startswith("-") and _PATH.fullmatch(word)]
     for word in words:
         if word is not None and (word.startswith("/") or cwd is not None):
-            yield posixpath.normpath(posixpath.join(cwd or "/", word))
+            yield absolute(word, cwd)
 
 
 def _before_glob(glob: str) -> str:

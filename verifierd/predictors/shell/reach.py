@@ -1,13 +1,12 @@
 """How far programs reach that the virtual shell cannot run: a pure script writes nothing, a compiler its output."""
 
 import ast
-import posixpath
 import re
 from collections.abc import Callable, Iterable, Sequence
 
 from bashkit import ScriptAnalysis
 
-from verifierd.predictors.shell.mentions import write_targets
+from verifierd.predictors.shell.mentions import absolute, write_targets
 
 __all__ = ("confined",)
 
@@ -79,7 +78,7 @@ def _python(args: Sequence[str], cwd: str, text: Callable[[str], str | None]) ->
     if len(args) >= 2 and args[0] == "-c":
         source: str | None = args[1]
     elif args and not args[0].startswith("-"):
-        source = text(posixpath.normpath(posixpath.join(cwd, args[0])))
+        source = text(absolute(args[0], cwd))
     else:
         return None
     return () if source is not None and _is_pure(source) else None
@@ -94,7 +93,7 @@ def _compiler(args: Sequence[str], cwd: str) -> Iterable[str] | None:
             out = args[place + 1] if place + 1 < len(args) else ""
         elif arg.startswith(("-o", "-M", "-save", "--save", "-f", "-x", "@")):
             return None
-    return [posixpath.normpath(posixpath.join(cwd, out))] if _LITERAL.fullmatch(out) else None
+    return [absolute(out, cwd)] if _LITERAL.fullmatch(out) else None
 
 
 def _is_pure(source: str) -> bool:

@@ -3,13 +3,12 @@
 The envelope certifies commands on files that are all known; these are traps of state that is not.
 """
 
-import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 
 from bashkit import ScriptAnalysis
 
-from verifierd.predictors.shell.mentions import PATTERN_FIRST, QUOTED_HEREDOC
+from verifierd.predictors.shell.mentions import PATTERN_FIRST, absolute, skeleton
 
 __all__ = ("trap",)
 
@@ -24,7 +23,6 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _BEFORE_FIRST = re.compile(r"\bsubstr\([^,)]+,\s*(?:-|0\b)")
 _STACK = re.compile(r"\b(?:pushd|popd)\b")
 _BEFORE = re.compile(r"\bcd\s+-|~-|OLDPWD")
-_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
 _ABOVE = re.compile(r"(?<![\w.])\.\.(?![\w.])")
 _UP = re.compile(r"(?:^|/)\.\.(?:/|$)")
 _GLOB_WAY = re.compile(r"[*?\]][^\s/;|&<>()]*/")
@@ -53,13 +51,13 @@ def trap(
         stacked: Whether the stack of directories was used in it.
         variables: What is known of the shell's variables.
     """
-    bare = _QUOTED.sub("Q", QUOTED_HEREDOC.sub(r" \3", command))
-    made = {_path(word, cwd) for part in analysis.commands if part.name == "mkdir" for word in _operands(part.args)}
+    bare = skeleton(command)
+    made = {absolute(word, cwd) for part in analysis.commands if part.name == "mkdir" for word in _operands(part.args)}
     for part in analysis.commands:
         words = _operands(part.args)
         found = _physical(part.name, words, part.args)
         if found is None and part.name not in _SPEECH:
-            paths = {word: _path(word, cwd) for word in words[part.name in PATTERN_FIRST :]}
+            paths = {word: absolute(word, cwd) for word in words[part.name in PATTERN_FIRST :]}
             found = _way(part.name or "", paths, lambda path: path in made or is_folder(path), cwd, linked=linked)
         if found is not None:
             return found
@@ -124,7 +122,3 @@ def _operands(args: Sequence[str | None]) -> list[str]:
 
 def _has_octal(command: str, variables: Mapping[str, str]) -> bool:
     return any(_OCTAL_VALUE.fullmatch(variables.get(name, "")) for name in _NAME.findall(command))
-
-
-def _path(word: str, cwd: str | None) -> str:
-    return posixpath.normpath(posixpath.join(cwd or "/", word))

@@ -10,8 +10,9 @@ import msgspec
 from bashkit import BashError, ScriptAnalysis
 
 from verifierd.predictors.shell.anchor import Content, Lesson, Listing, Place, Tree, Value, lessons
-from verifierd.predictors.shell.envelope import Envelope
+from verifierd.predictors.shell.envelope import READERS, Envelope
 from verifierd.predictors.shell.mentions import (
+    absolute,
     folders_made,
     folders_named,
     hints,
@@ -72,10 +73,8 @@ _CLOSING = re.compile(r"0?[0-5][0-7]{2}|[ugoa]*[-=][rwx]*|[ugoa]+=.*")
 _WALKS = re.compile(
     r"[*?\[$`~]|\.\.|\s-\w*[rR]|--recursive|\b(?:find|tar|xargs|du|eval|source|rmdir)\b|(?:^|\s)\.(?:\s|/?$)"
 )
-_HARMLESS = frozenset({
-    "echo", "true", "false", ":", "pwd", "cat", "head", "tail", "wc", "ls", "test", "[", "shopt", "umask", "ulimit",
-    "alias", "unalias", "chmod",
-})  # fmt: skip
+# Commands that change no file's text.
+_HARMLESS = READERS | {"alias", "chmod", "shopt", "ulimit", "umask", "unalias"}
 _CHANGES_PLACE = re.compile(r"\b(?:cd|pushd|popd|source|eval)\b|(?:^|[;&|]\s*)\.\s")
 # GNU's forms of it: `cat: X: ...`, `ls: cannot access 'X': ...`, `head: cannot open 'X' for reading: ...`.
 _NO_SUCH = re.compile(
@@ -810,7 +809,7 @@ class Session:
                 self._closed[path] = False
 
     def _operands(self, args: Sequence[str | None]) -> list[str]:
-        return [posixpath.normpath(posixpath.join(self._cwd or "/", word)) for word in args if word]
+        return [absolute(word, self._cwd) for word in args if word]
 
     def _close(self, args: Sequence[str | None]) -> None:
         words = [word for word in args if word is not None and not _CLOSING.fullmatch(word)]
