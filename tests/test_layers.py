@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "verifierd"
 
 LAYERS = (
     ("verifierd", "types", "errors"),
-    ("stages", "config", "metrics", "policy", "bundled", "sanitize", "redact", "log", "store"),
+    ("stages", "commandline", "config", "metrics", "policy", "bundled", "sanitize", "redact", "log", "store"),
     ("sources", "adapters", "predictors", "scoring", "sinks"),
     ("pipeline", "http"),
     ("composition",),

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import msgspec
 
+from verifierd.commandline.reading import Unread
 from verifierd.predictors.shell.envelope import Envelope, template
-from verifierd.predictors.shell.reading import Unread
 from verifierd.predictors.shell.units import units
 from verifierd.replay.bash import RealBash
 from verifierd.replay.cases import Case, cases

@@ -6,11 +6,11 @@ import pytest
 from bashkit import Bash
 
 from verifierd.bundled import root
+from verifierd.commandline.reading import Unread, read
 from verifierd.errors import PolicyError
 from verifierd.predictors.shell.envelope import Envelope, template
 from verifierd.predictors.shell.patterns import pattern
 from verifierd.predictors.shell.programs import awk, sed
-from verifierd.predictors.shell.reading import Unread, read
 from verifierd.predictors.shell.units import units
 
 BASH = Bash()

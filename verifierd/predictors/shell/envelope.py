@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from bashkit import ScriptAnalysis
 
+from verifierd.commandline.reading import Command, Script, Unread, read
 from verifierd.errors import PolicyError
 from verifierd.predictors.shell import programs
-from verifierd.predictors.shell.reading import Command, Script, Unread, read
 from verifierd.predictors.shell.streams import is_sorted_anywhere
 from verifierd.predictors.shell.units import Units, units
 

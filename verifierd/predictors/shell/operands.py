@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 
-from verifierd.predictors.shell.reading import Command, Script
-from verifierd.predictors.shell.words import Unread, Word
+from verifierd.commandline.reading import Command, Script
+from verifierd.commandline.words import Unread, Word
 
 __all__ = ("Operands", "check_path")
 

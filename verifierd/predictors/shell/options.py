@@ -6,7 +6,7 @@ In it, `N` is a number, `C` one character, `F` a file, `P` a pattern, `S` a scri
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from verifierd.predictors.shell.words import Unread, Word
+from verifierd.commandline.words import Unread, Word
 
 __all__ = ("options",)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from verifierd.predictors.shell.reading import Unread
+from verifierd.commandline.reading import Unread
 
 __all__ = ("pattern",)
 

@@ -7,8 +7,8 @@ uses; the document says which of them were certified.
 import re
 from collections.abc import Callable, Sequence
 
+from verifierd.commandline.reading import Unread
 from verifierd.predictors.shell.patterns import pattern
-from verifierd.predictors.shell.reading import Unread
 
 __all__ = ("awk", "bc", "expr", "find", "jq", "printf", "sed", "test", "tr")
 

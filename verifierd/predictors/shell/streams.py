@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from fnmatch import fnmatch
 
+from verifierd.commandline.reading import Command, Redirect, Script
+from verifierd.commandline.words import Unread, Word
 from verifierd.predictors.shell.operands import Operands, check_path
-from verifierd.predictors.shell.reading import Command, Redirect, Script
 from verifierd.predictors.shell.specs import SPECS
-from verifierd.predictors.shell.words import Unread, Word
 
 __all__ = ("check_outputs", "check_redirects", "check_walk", "is_sorted_anywhere")
 

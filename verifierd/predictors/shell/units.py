@@ -12,14 +12,14 @@ from typing import ClassVar
 
 import msgspec
 
+from verifierd.commandline.reading import Command, Script, read
+from verifierd.commandline.words import Unread, Word
 from verifierd.predictors.shell import programs
 from verifierd.predictors.shell.operands import Operands
 from verifierd.predictors.shell.options import options
 from verifierd.predictors.shell.patterns import pattern
-from verifierd.predictors.shell.reading import Command, Script, read
 from verifierd.predictors.shell.specs import SPECS, Spec
 from verifierd.predictors.shell.streams import check_outputs, check_redirects, check_walk, is_sorted_anywhere
-from verifierd.predictors.shell.words import Unread, Word
 
 __all__ = ("Units", "units")
 

@@ -10,24 +10,26 @@ from typing import NamedTuple
 
 import msgspec
 
-from verifierd.predictors.shell.words import Mode, Unread, Word, WordReader
+from verifierd.commandline.words import Mode, Unread, Word, WordReader
 
-__all__ = ("Command", "Redirect", "Script", "Unread", "Word", "read")
+__all__ = ("Command", "Compound", "Pipeline", "Redirect", "Script", "Unread", "Word", "read")
 
 
-class Redirect(msgspec.Struct, frozen=True, kw_only=True):
+class Redirect(msgspec.Struct, kw_only=True):
     """A redirection.
 
     Attributes:
         fd: The file descriptor, 0 to 2.
         op: The operator.
         target: The file, or the descriptor's number after `>&`; None for here-documents.
+        body: What a here-document says, or None if that depends on expansion.
         compound: Which compound command it is of; None if it is the simple command's own.
     """
 
     fd: int
     op: str
     target: Word | None
+    body: str | None = None
     compound: int | None = None
 
 
@@ -60,10 +62,39 @@ class Command(msgspec.Struct, kw_only=True):
     function: str | None = None
 
 
+class Compound(msgspec.Struct, kw_only=True):
+    """A compound command.
+
+    Attributes:
+        kind: How it opens: `(`, `{`, `if`, `while`, `until`, `for`, `case`, `((`; `function` for a definition.
+        body: What a subshell or a group runs; empty for the others, whose parts may run any number of times.
+        redirects: Its own redirections.
+    """
+
+    kind: str
+    body: list["Pipeline"] = msgspec.field(default_factory=list)
+    redirects: list[Redirect] = msgspec.field(default_factory=list)
+
+
+class Pipeline(msgspec.Struct, kw_only=True):
+    """Commands joined by `|`, and how they follow what is before them.
+
+    Attributes:
+        link: `&&`, `||`, or `;` for a new list, the first one included.
+        negated: True after `!`.
+        stages: The commands, first to last.
+    """
+
+    link: str = ";"
+    negated: bool = False
+    stages: list[Command | Compound] = msgspec.field(default_factory=list)
+
+
 class Script(msgspec.Struct, frozen=True, kw_only=True):
     """What a command line says.
 
     Attributes:
+        pipelines: What it runs at the top, in order.
         commands: Every simple command, nested ones included, in order of appearance.
         features: The language features that it uses.
         functions: Functions that it defines.
@@ -72,6 +103,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
         computes: True if an arithmetic expression assigns.
     """
 
+    pipelines: list[Pipeline]
     commands: list[Command]
     features: set[str]
     functions: set[str]
@@ -81,11 +113,12 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Here(NamedTuple):
-    """A here-document that was announced: its end word, whether its body is literal, whether tabs are stripped."""
+    """A here-document that was announced: end word, whether its body is literal, whether tabs are stripped, of whom."""
 
     end: str
     literal: bool
     strip: bool
+    redirect: Redirect
 
 
 _BLANK = re.compile(r"(?:[ \t]|\\\n)+")
@@ -140,12 +173,12 @@ def read(text: str) -> Script:
         raise Unread("carriage return or NUL")
     reader = _Reader(text)
     try:
-        reader.listing()
+        pipelines = reader.listing()
     except RecursionError:
         raise Unread("too deep") from None
     if reader.heres:
         raise Unread("here-document without an end")
-    return reader.script()
+    return reader.script(pipelines)
 
 
 class _Reader(WordReader):
@@ -158,8 +191,9 @@ class _Reader(WordReader):
         self.function: str | None = None
         self.fed = 0  # enclosing compounds whose input is redirected or piped
 
-    def script(self) -> Script:
+    def script(self, pipelines: list[Pipeline]) -> Script:
         return Script(
+            pipelines=pipelines,
             commands=self.commands,
             features=self.features,
             functions=self.functions,
@@ -170,13 +204,14 @@ class _Reader(WordReader):
 
     # --- lists and pipelines
 
-    def listing(self, *ends: str) -> None:
+    def listing(self, *ends: str) -> list[Pipeline]:
         """Commands up to, not including, one of the end words (or `)`, or the end of the text)."""
+        pipelines: list[Pipeline] = []
         while True:
             self.space()
             if self.ends(ends):
-                return
-            self.and_or()
+                return pipelines
+            pipelines += self.and_or()
             self.blank()
             op = self.operator()
             if op in {";", "\n"}:
@@ -187,42 +222,46 @@ class _Reader(WordReader):
             elif op == "&":
                 raise Unread("background job")
             elif self.ends(ends):
-                return
+                return pipelines
             else:
                 raise Unread(f"{op or self.text[self.at : self.at + 10]!r} where a command should end")
 
-    def and_or(self) -> None:
-        self.pipeline()
+    def and_or(self) -> list[Pipeline]:
+        pipelines = [self.pipeline(";")]
         while True:
             self.blank()
             op = self.operator()
             if op not in {"&&", "||"}:
-                return
+                return pipelines
             self.at += 2
             self.use(op)
             self.space()
-            self.pipeline()
+            pipelines.append(self.pipeline(op))
 
-    def pipeline(self) -> None:
-        if self.word_ahead() == "!":
+    def pipeline(self, link: str) -> Pipeline:
+        pipeline = Pipeline(link=link, negated=self.word_ahead() == "!")
+        if pipeline.negated:
             self.at += 1
             self.blank()
             self.use("! pipeline")
-        last = self.stage(None, first=True)
+        pipeline.stages.append(self.stage(None, first=True))
         while self.operator() == "|":
             self.at += 1
             self.use("pipe")
             self.space()
-            last = self.stage(last, first=False)
+            pipeline.stages.append(self.stage(pipeline.stages[-1], first=False))
         if self.operator() == "|&":
             raise Unread("|&")
+        return pipeline
 
-    def stage(self, before: Command | None, *, first: bool) -> Command | None:
-        """One command of a pipeline, told of its neighbours; returned if it is a simple one."""
+    def stage(self, previous: Command | Compound | None, *, first: bool) -> Command | Compound:
+        """One command of a pipeline, told of its neighbours."""
         start = len(self.commands)
         self.fed += not first
-        simple = self.command()
+        stage = self.command()
         self.fed -= not first
+        simple = stage if isinstance(stage, Command) else None
+        before = previous if isinstance(previous, Command) else None
         if simple is not None and not first:
             simple.before, simple.piped = before, True
         if before is not None:
@@ -236,41 +275,45 @@ class _Reader(WordReader):
             for inner in self.commands[start:]:
                 if not inner.captured or self.captured:
                     inner.into_pipe = True
-        return simple
+        return stage
 
     # --- commands
 
-    def command(self) -> Command | None:
-        """One command; returned if it is a simple one."""
+    def command(self) -> Command | Compound:
+        """One command."""
         word = self.word_ahead()
         start = len(self.commands)
+        compound = Compound(kind=word)
         compounds = {"if": self.if_, "while": self.while_, "until": self.until_, "for": self.for_, "case": self.case_}
         if self.text.startswith("((", self.at):
             self.at += 2
             self.use("(( ))")
             self.arithmetic("))")
+            compound.kind = "(("
         elif self.text.startswith("(", self.at):
-            self.enclosed("( subshell )", ")")
+            compound.kind, compound.body = "(", self.enclosed("( subshell )", ")")
         elif word == "{":
-            self.enclosed("{ group }", "}")
+            compound.body = self.enclosed("{ group }", "}")
         elif word in compounds:
             self.at += len(word)
             compounds[word]()
         elif match := None if word in _RESERVED else self.take(_FUNCTION):
             self.define(match)
+            compound.kind = "function"
         else:
             return self.condition() if word == "[[" else self.simple()
-        self.compound_tail(self.commands[start:])
-        return None
+        compound.redirects = self.compound_tail(self.commands[start:])
+        return compound
 
-    def enclosed(self, feature: str, end: str) -> None:
+    def enclosed(self, feature: str, end: str) -> list[Pipeline]:
         self.use(feature)
         self.at += 1
         start = len(self.commands)
-        self.listing(end)
+        body = self.listing(end)
         if len(self.commands) == start and end == ")":
             raise Unread("empty subshell")
         self.at += 1
+        return body
 
     def define(self, match: re.Match[str]) -> None:
         name = match[1] or match[2]
@@ -403,14 +446,17 @@ class _Reader(WordReader):
             if mark in match[0]:
                 self.use(f"=~ {mark}")
 
-    def compound_tail(self, inner: Sequence[Command]) -> None:
+    def compound_tail(self, inner: Sequence[Command]) -> list[Redirect]:
         """Redirections after a compound command."""
+        redirects: list[Redirect] = []
         while True:
             self.blank()
             match = self.take(_REDIRECT)
             if not match:
-                return
-            redirect = msgspec.structs.replace(self.redirect(match), compound=self.at)
+                return redirects
+            redirect = self.redirect(match)
+            redirect.compound = self.at
+            redirects.append(redirect)
             self.use("compound with redirection")
             for command in inner:
                 command.redirects.append(redirect)
@@ -496,8 +542,9 @@ class _Reader(WordReader):
         if fd > 2:
             raise Unread("file descriptor above 2")
         if op in {"<<", "<<-"}:
-            self.here(op)
-            return Redirect(fd=fd, op=op, target=None)
+            redirect = Redirect(fd=fd, op=op, target=None)
+            self.here(redirect)
+            return redirect
         if op in {">&", "<&"}:
             duplicate = self.take(_DESCRIPTOR)
             if not duplicate or op == "<&":
@@ -512,14 +559,14 @@ class _Reader(WordReader):
         self.use(f"{match[1]}{op}{place}")
         return Redirect(fd=fd, op=op, target=target)
 
-    def here(self, op: str) -> None:
+    def here(self, redirect: Redirect) -> None:
         """The announcement of a here-document."""
         match = self.take(_HERE_WORD)
         if not match:
             raise Unread("here-document's end word")
         literal = match[3] is None
-        self.heres.append(_Here(match[1] or match[2] or match[3], literal, op == "<<-"))
-        self.use(f"{op}{'quoted' if literal else ''}")
+        self.heres.append(_Here(match[1] or match[2] or match[3], literal, redirect.op == "<<-", redirect))
+        self.use(f"{redirect.op}{'quoted' if literal else ''}")
 
     def here_bodies(self) -> None:
         """After a newline: the bodies of the here-documents that were announced."""
@@ -528,11 +575,16 @@ class _Reader(WordReader):
             match = line.search(self.text, self.at)
             if not match:
                 raise Unread("here-document without an end")
+            body = self.text[self.at : match.start()]
             if not here.literal:
                 # Expansions inside see the body's end as the text's.
                 whole, self.text = self.text, self.text[: match.start()]
                 self.quoted(_HERE_PLAIN, None)
                 self.text = whole
+            if here.literal or not set(body) & set("\\$`"):
+                if here.strip:
+                    body = re.sub(r"^\t+", "", body, flags=re.MULTILINE)
+                here.redirect.body = body
             self.at = min(match.end() + 1, len(self.text))
         self.heres = []
 
