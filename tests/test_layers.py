@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "verifierd"
 LAYERS = (
     ("verifierd", "types", "errors"),
     ("stages", "commandline", "config", "metrics", "policy", "bundled", "sanitize", "redact", "log", "store"),
+    ("contracts",),
     ("sources", "adapters", "predictors", "scoring", "sinks"),
     ("pipeline", "http"),
     ("composition",),

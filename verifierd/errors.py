@@ -2,7 +2,8 @@
 
     VerifierdError            has `message` and `hint`; the command line prints both
     ├── ConfigError           a setting is wrong (exit 78)
-    │   └── PolicyError       a policy document is wrong
+    │   ├── PolicyError       a policy document is wrong
+    │   └── ContractError     a contract document is wrong
     ├── SourceError           an input cannot be read
     ├── FormatError           an input is readable, but in no format we know
     ├── StateError            the state directory or database cannot be used (exit 75 or 78)
@@ -13,6 +14,7 @@ They live in a leaf module so that any layer can raise them without an import lo
 
 __all__ = (
     "ConfigError",
+    "ContractError",
     "FormatError",
     "PolicyError",
     "PredictorError",
@@ -46,6 +48,10 @@ class ConfigError(VerifierdError):
 
 class PolicyError(ConfigError):
     """A policy cannot be found or read."""
+
+
+class ContractError(ConfigError):
+    """A contract document cannot be read, or contradicts itself."""
 
 
 class SourceError(VerifierdError):

@@ -35,7 +35,7 @@ M = TypeVar("M", bound=MetricWrapperBase)
 
 OTHER = "other"
 FORMATS = ("native", "claude_code", "codex")
-PREDICTORS = ("shell", "recorded", "scripted")
+PREDICTORS = ("shell", "contracts", "recorded", "scripted")
 
 _RESULTS = ("ok", "too_long", "torn_tail", "damaged_archive", "not_json", "not_object", "bad_shape", "cut")
 _EVENTS = ("copied", "duplicate", "restarted", "skipped_old", "unknown_format", "vanished")

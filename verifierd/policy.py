@@ -47,7 +47,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     name: str
     description: str = ""
-    predictors: tuple[str, ...] = ("shell",)
+    predictors: tuple[str, ...] = ("shell", "contracts")
     normalisers: tuple[Normaliser, ...] = ("ansi", "redraw", "trailing-blanks", "echoed-command", "blank-edges")
     min_coverage: float = 0.01
     alarm_after: int = 0
@@ -173,7 +173,7 @@ def decide(
         detail=prediction.detail if kind is VerdictKind.ABSTAIN else "",
         coverage=coverage,
         score=max(values, default=None),
-        status_checked=prediction.certain and prediction.exit_code is not None and step.exit_code is not None,
+        status_checked=any(score.status_checked for score in scores),
         signals=signals,
         alarm=alarm,
         action=step.action.text,

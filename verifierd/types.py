@@ -8,7 +8,7 @@ Every value is frozen and says where it came from. This page imports nothing of 
 import hashlib
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import msgspec
 
@@ -16,6 +16,8 @@ __all__ = (
     "Abstain",
     "Action",
     "Alarm",
+    "Check",
+    "Constraint",
     "History",
     "ObservationKind",
     "Origin",
@@ -133,6 +135,11 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     command: str | None = None
 
     @property
+    def fields(self) -> dict[str, Any]:
+        """The input as an object; empty if it is a text."""
+        return self.input if isinstance(self.input, dict) else {}
+
+    @property
     def text(self) -> str:
         """The action as one readable text: the command line, the raw input, or its JSON."""
         if self.command is not None:
@@ -196,6 +203,15 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def key(self) -> tuple[str, str]:
         """The trajectory's key."""
         return self.format, self.trajectory
+
+    @property
+    def succeeded(self) -> bool | None:
+        """Did the action go well? By exit status, for tools that run no command by the log's flag; None if unknown."""
+        if self.exit_code is not None:
+            return self.exit_code == 0
+        if self.action.command is None:
+            return not self.is_error
+        return False if self.is_error else None
 
     @property
     def step_id(self) -> str:
@@ -275,8 +291,73 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     generated: int = 0
 
 
+class Check(StrEnum):
+    """What a constraint says of the text in its scope; `verifierd/contracts/checks.py` carries each out.
+
+    `policies/contracts/README.md` describes them for those who write contracts.
+    """
+
+    EQUALS = "equals"  # the scope is `text`, or one of `texts`
+    EMPTY = "empty"  # the scope is blank
+    CONTAINS = "contains"  # `text` stands in it, on lines of its own if `whole`
+    STARTS = "starts"  # it begins with `text`, or one of `texts`
+    ENDS = "ends"  # it ends with `text`, or one of `texts`
+    ABSENT = "absent"  # no line matches `text`
+    EVERY_LINE = "every-line"  # every line that is not blank matches `text`
+    SOME_LINE = "some-line"  # at least one line matches `text`
+    FIRST_LINE = "first-line"  # the first line that is not blank matches `text`
+    LINES = "lines"  # the number of lines is in `low` to `high`
+    NUMBER = "number"  # the scope is one number in `low` to `high`
+    NUMBERED = "numbered"  # line numbers, group `line` of `text`, grow by one from `low`
+    KNOWN_LINES = "known-lines"  # the lines whose number is in `known` read so
+    SORTED = "sorted"  # lines ascend; descend if `text` is "reverse"
+    UNIQUE = "unique"  # no line twice; not twice in a row if `text` is "adjacent"
+    NAMES = "names"  # among the lines, cut down to group `name` of `text`, are all `texts`
+    NOT_NAMES = "not-names"  # among them is none of `texts`
+    SCHEMA = "schema"  # the scope is JSON of the shape `text`, itself JSON
+    AGREES = "agrees"  # what a summary says agrees with the exit status and with itself; `text` names the tool
+    STATUS = "status"  # the exit status is in `low` to `high`
+
+
+class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What must, may or cannot stand in an observation: a prediction of a part.
+
+    Attributes:
+        rule: The contract that says so.
+        check: What is checked.
+        detail: One sentence for people: what the contract says here.
+        text: The literal text, or the pattern (RE2 syntax), that the check is about.
+        texts: Alternatives, or names.
+        known: Line number -> text without its end.
+        whole: A literal text must fill whole lines.
+        low, high: Bounds, inclusive; None for none.
+        given: Applies only if the step succeeded, or only if it failed.
+        after, before: Scope: only what stands between these two marker lines; None for the text's edge. A marker that
+            does not stand there exactly once puts the constraint out of force.
+        tolerates: Lines matching this pattern are passed over, as diagnostics of other programs.
+        deciding: A violation contradicts; else it only lowers the score.
+        power: Share of observations of the same tool from other sessions that violate it, measured.
+    """
+
+    rule: str
+    check: Check
+    detail: str = ""
+    text: str = ""
+    texts: tuple[str, ...] = ()
+    known: dict[int, str] = {}
+    whole: bool = False
+    low: int | None = None
+    high: int | None = None
+    given: Literal["any", "success", "failure"] = "any"
+    after: str | None = None
+    before: str | None = None
+    tolerates: str = ""
+    deciding: bool = True
+    power: float = 0.0
+
+
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
-    """What a predictor expects the observation to be: whole (a text), or absent with a reason.
+    """What a predictor expects the observation to be: whole (a text), partial (constraints), or absent with a reason.
 
     Attributes:
         predictor: Who predicts.
@@ -285,7 +366,8 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
         certain: True if text and status follow from the history by rule, so that a difference is a contradiction;
             False for a model's guess, whose difference is only a likelihood matter.
         truncated: The text was cut by the token cap.
-        abstain: Why there is no prediction; None if there is one.
+        constraints: What must, may or cannot stand in it, where the whole is not known.
+        abstain: Why there is no prediction; None if there is one, be it partial.
         detail: The reason in words, for people.
         model: The model's name, where there is one.
         tokens: What it cost.
@@ -296,6 +378,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     certain: bool = False
     truncated: bool = False
+    constraints: tuple[Constraint, ...] = ()
     abstain: Abstain | None = None
     detail: str = ""
     model: str | None = None
@@ -327,6 +410,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
         reason: Why the value is absent.
         coverage: Share of the trimmed observation's characters that this measure pinned and checked, 0 to 1.
         violated: True if something certain was contradicted.
+        status_checked: True if the exit status was certain and was compared.
         abstain: Set if this measure found that the step cannot be judged.
         signals: The evidence.
     """
@@ -336,6 +420,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     coverage: float = 0.0
     violated: bool = False
+    status_checked: bool = False
     abstain: Abstain | None = None
     signals: tuple[Signal, ...] = ()
 

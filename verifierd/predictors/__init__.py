@@ -49,6 +49,12 @@ def _shell(settings: PredictorSettings) -> Predictor:
     return ShellPredictor(profile=settings.shell_profile)
 
 
+def _contracts(_settings: PredictorSettings) -> Predictor:
+    from verifierd.predictors.contracts import ContractsPredictor  # noqa: PLC0415 - as above
+
+    return ContractsPredictor()
+
+
 def _recorded(settings: PredictorSettings) -> Predictor:
     from verifierd.predictors.recorded import RecordedPredictor  # noqa: PLC0415 - as above
 
@@ -67,6 +73,7 @@ def _scripted(_settings: PredictorSettings) -> Predictor:
 
 PREDICTORS: dict[str, Callable[[PredictorSettings], Predictor]] = {
     "shell": _shell,
+    "contracts": _contracts,
     "recorded": _recorded,
     "scripted": _scripted,
 }

@@ -1,6 +1,7 @@
 """Distances between prediction and reality, each pure and one measure a file."""
 
 from verifierd.policy import Policy
+from verifierd.scoring.contracts import contracts
 from verifierd.scoring.repeat import stale
 from verifierd.scoring.simulator import role_break
 from verifierd.scoring.status import error_flip
@@ -12,4 +13,4 @@ __all__ = ("open_scorers",)
 
 def open_scorers(policy: Policy) -> tuple[Scorer, ...]:
     """The scorers of a policy, in the order in which their evidence is told."""
-    return (role_break, error_flip, Normalised(policy.normalisers), stale)
+    return (role_break, error_flip, Normalised(policy.normalisers), contracts, stale)

@@ -14,12 +14,13 @@ def error_flip(_history: History, step: Step, prediction: Prediction) -> Score:
     if prediction.exit_code is None or step.exit_code is None:
         return Score(name="error_flip", reason="no exit status on one side")
     if prediction.exit_code == step.exit_code:
-        return Score(name="error_flip", value=0.0)
+        return Score(name="error_flip", value=0.0, status_checked=prediction.certain)
     flipped = (prediction.exit_code == 0) != (step.exit_code == 0)
     return Score(
         name="error_flip",
         value=1.0,
         violated=prediction.certain,
+        status_checked=prediction.certain,
         abstain=None if prediction.certain else Abstain.UNCALIBRATED,
         signals=(
             Signal(

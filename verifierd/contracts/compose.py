@@ -1,0 +1,271 @@
+"""From what holds for each part of a command line to what holds for the whole observation.
+
+The outputs of the parts follow each other. Literal lines (`echo "--- log ---"`) divide them, so that what is known of
+one part can be checked between its neighbours' marks; parts that print nothing do not stand in the way.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from verifierd.contracts.calls import Part
+from verifierd.contracts.document import Program
+from verifierd.types import Check, Constraint
+
+__all__ = ("compose",)
+
+_SOMEWHERE = frozenset({Check.CONTAINS, Check.SOME_LINE, Check.AGREES, Check.NAMES})
+"""Hold for an observation as soon as they hold for a part of it."""
+_KEPT = {
+    "same": frozenset(Check) - {Check.STATUS},
+    "subset": frozenset(
+        {Check.EVERY_LINE, Check.ABSENT, Check.NOT_NAMES, Check.LINES, Check.SORTED, Check.UNIQUE, Check.EMPTY}
+    ),
+    "reorder": frozenset({Check.EVERY_LINE, Check.ABSENT, Check.NOT_NAMES, Check.LINES, Check.EMPTY}),
+}
+"""What still holds after a filter."""
+_MARKER = re.compile(r"[^\n]{2,200}")
+
+
+class _Segment(NamedTuple):
+    """Parts between two marks, or one that is such a mark."""
+
+    after: str | None
+    before: str | None
+    parts: list[int]
+    mark: bool = False
+
+
+def compose(
+    parts: Sequence[Part],
+    found: Sequence[Sequence[Sequence[Constraint]]],
+    programs: Mapping[str, Program],
+) -> list[Constraint]:
+    """What the observation of a whole command line must obey.
+
+    Args:
+        parts: Its pipelines.
+        found: For each part, for each of its stages, what that stage's own output must obey.
+        programs: How programs are read, by name.
+
+    Returns:
+        The constraints, with scope, condition and tolerance set.
+    """
+    alone = len(parts) == 1
+    own = [_piped(part, stages, programs, alone=alone) for part, stages in zip(parts, found, strict=True)]
+    result = [*_status(parts, found)]
+    segments = _segments(parts, own)
+    for segment in segments:
+        result += _segment(segment, parts, own, programs)
+    return result
+
+
+def _piped(
+    part: Part, stages: Sequence[Sequence[Constraint]], programs: Mapping[str, Program], *, alone: bool
+) -> list[Constraint]:
+    """What a pipeline's output obeys: that of its last stage, and of those before it as far as filters keep it."""
+    if not part.shown:
+        return []
+    kept: list[Constraint] = []
+    for number, stage in enumerate(stages):
+        call = part.stages[number]
+        program = programs.get(call.name) if call is not None else None
+        through = program.filter if program is not None and call is not None and call.piped else None
+        if through is None:
+            kept = []
+        else:
+            allowed = _KEPT[through]
+            kept = [
+                msgspec.structs.replace(constraint, low=None)
+                if constraint.check is Check.LINES and through != "same"
+                else constraint
+                for constraint in kept
+                if constraint.check in allowed
+            ]
+        last = number == len(stages) - 1
+        for constraint in stage:
+            if constraint.check is Check.STATUS:
+                continue
+            if constraint.given == "failure" and not (alone and last):
+                continue  # it may not be this program that failed
+            # A pipe hides the status of all but its last stage; what it was is for the tolerance to see.
+            given = constraint.given if last else "any"
+            kept.append(msgspec.structs.replace(constraint, given=given))
+    return kept
+
+
+def _segments(parts: Sequence[Part], own: Sequence[Sequence[Constraint]]) -> list[_Segment]:
+    """The parts between the literal lines that surely stand there, each of them once."""
+    marks = [_mark(part, constraints) for part, constraints in zip(parts, own, strict=True)]
+    names = [mark for mark in marks if mark is not None]
+    segments: list[_Segment] = []
+    inside: list[int] = []
+    after: str | None = None
+    for index, mark in enumerate(marks):
+        if mark is None or names.count(mark) > 1:
+            inside.append(index)
+            continue
+        segments += [_Segment(after, mark, inside), _Segment(None, None, [index], mark=len(marks) > 1)]
+        inside, after = [], mark
+    segments.append(_Segment(after, None, inside))
+    return segments
+
+
+def _mark(part: Part, constraints: Sequence[Constraint]) -> str | None:
+    if part.runs == "maybe" or len(constraints) != 1 or constraints[0].check is not Check.EQUALS:
+        return None
+    text = constraints[0].text.strip("\n")
+    return text if _MARKER.fullmatch(text) and text == text.strip() else None
+
+
+def _segment(
+    segment: _Segment, parts: Sequence[Part], own: Sequence[Sequence[Constraint]], programs: Mapping[str, Program]
+) -> list[Constraint]:
+    speaking = [index for index in segment.parts if not _silent(parts[index], own[index])]
+    sure = [index for index in segment.parts if parts[index].runs != "maybe"]
+    marks = segment.mark or len(speaking) > 1
+    result: list[Constraint] = []
+    for index in sure:
+        for constraint in own[index]:
+            if constraint.check in _SOMEWHERE:
+                result.append(_scoped(constraint, segment, parts, [index], programs))
+            elif constraint.check is Check.EQUALS and marks and not constraint.texts:
+                part_of = msgspec.structs.replace(constraint, check=Check.CONTAINS, whole=True)
+                result.append(_scoped(part_of, segment, parts, [index], programs))
+    if segment.mark:
+        return result
+    whole: list[Constraint] = []
+    if not speaking:
+        empty = [own[index][0] for index in segment.parts if own[index]]
+        if all(own[index] for index in segment.parts if _prints(parts[index])):
+            whole = empty[-1:]
+    elif len(speaking) > 1:
+        whole = _together([own[index] for index in speaking])
+    elif speaking[0] in sure:
+        whole = [constraint for constraint in own[speaking[0]] if constraint.check not in _SOMEWHERE]
+    return result + [_scoped(constraint, segment, parts, segment.parts, programs) for constraint in whole]
+
+
+def _prints(part: Part) -> bool:
+    return part.shown or "shown" in part.errors
+
+
+def _silent(part: Part, constraints: Sequence[Constraint]) -> bool:
+    """Does a part print nothing, diagnostics aside?"""
+    return not part.shown or any(constraint.check is Check.EMPTY for constraint in constraints)
+
+
+def _together(own: Sequence[Sequence[Constraint]]) -> list[Constraint]:
+    """What holds for outputs that follow each other without a mark: shapes of lines, and how many there are."""
+    result: list[Constraint] = []
+    shapes = [_line_shape(constraints) for constraints in own]
+    if all(shape is not None for shape in shapes):
+        known = [shape for shape in shapes if shape is not None]
+        result.append(
+            Constraint(
+                rule="+".join(dict.fromkeys(shape.rule for shape in known)),
+                check=Check.EVERY_LINE,
+                text="|".join(f"(?:{shape.text})" for shape in known),
+                detail="; or ".join(dict.fromkeys(shape.detail for shape in known)),
+                given=_stricter(known),
+                deciding=all(shape.deciding for shape in known),
+                # What violates all of them, at the least.
+                power=max(0.0, sum(shape.power for shape in known) - len(known) + 1),
+            )
+        )
+    counts = [next((c for c in constraints if c.check is Check.LINES), None) for constraints in own]
+    if all(count is not None and count.high is not None for count in counts):
+        known = [count for count in counts if count is not None]
+        result.append(
+            Constraint(
+                rule="+".join(dict.fromkeys(count.rule for count in known)),
+                check=Check.LINES,
+                high=sum(count.high or 0 for count in known),
+                detail="; and ".join(dict.fromkeys(count.detail for count in known)),
+                given=_stricter(known),
+                deciding=all(count.deciding for count in known),
+            )
+        )
+    return result
+
+
+def _line_shape(constraints: Sequence[Constraint]) -> Constraint | None:
+    shape = next((c for c in constraints if c.check is Check.EVERY_LINE), None)
+    if shape is not None:
+        return shape
+    literal = next((c for c in constraints if c.check is Check.EQUALS and not c.texts), None)
+    if literal is None:
+        return None
+    lines = [line for line in literal.text.split("\n") if line.strip()]
+    return msgspec.structs.replace(
+        literal, check=Check.EVERY_LINE, text="|".join(f"^{re.escape(line.rstrip())}\\s*$" for line in lines)
+    )
+
+
+def _stricter(constraints: Sequence[Constraint]) -> Literal["any", "success"]:
+    return "success" if any(constraint.given == "success" for constraint in constraints) else "any"
+
+
+def _scoped(
+    constraint: Constraint,
+    segment: _Segment,
+    parts: Sequence[Part],
+    indices: Sequence[int],
+    programs: Mapping[str, Program],
+) -> Constraint:
+    """A constraint of a part as one of the observation: its place, its condition, what it passes over."""
+    given = constraint.given
+    if given == "any" and any(parts[index].runs == "success" for index in indices):
+        given = "success"
+    return msgspec.structs.replace(
+        constraint,
+        after=segment.after,
+        before=segment.before,
+        given=given,
+        tolerates=_tolerated(parts, indices, programs),
+    )
+
+
+def _tolerated(parts: Sequence[Part], indices: Sequence[int], programs: Mapping[str, Program]) -> str:
+    """The pattern of diagnostics that may stand between; empty where none can.
+
+    In a step that went well, a quiet program that surely succeeded wrote none.
+    """
+    names: list[str] = []
+    for index in indices:
+        part = parts[index]
+        for number, call in enumerate(part.stages):
+            if part.errors[number] == "dropped" and call is not None:
+                continue
+            program = programs.get(call.name) if call is not None else None
+            last = number == len(part.stages) - 1
+            if call is None or program is None or not program.quiet or not (part.succeeds and last):
+                names.append(re.escape(call.name.split()[0]) if call is not None else r"[\w.-]+")
+    if not names:
+        return ""
+    programs_ = "|".join(sorted(set(names)))
+    return (
+        rf"^(?:.*/)?(?:{programs_})(?:\.exe)?: |^(?:\(eval\)|-?bash|zsh|sh)(?::|\[)"
+        r"|(?i:^(?:fatal|error|err|warning|warn|hint|usage|note|traceback|panic|exception|failed|npm err!?|npm warn)\b)"
+    )
+
+
+def _status(parts: Sequence[Part], found: Sequence[Sequence[Sequence[Constraint]]]) -> list[Constraint]:
+    """The exit status, where it follows from the parts whatever the others do."""
+    certain: Constraint | None = None
+    first = True
+    for part, stages in zip(parts, found, strict=True):
+        if part.runs == "maybe" and part.link == ";":
+            return []
+        own = next((c for c in stages[-1] if c.check is Check.STATUS), None) if not part.negated else None
+        zero = certain is not None and certain.low == certain.high == 0
+        if part.link == ";" or first:
+            certain = own
+        elif part.link == "&&":
+            certain = own if zero else None
+        elif not zero:
+            certain = own if own is not None and own.low == own.high == 0 else None
+        first = False
+    return [certain] if certain is not None else []

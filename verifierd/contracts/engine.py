@@ -1,0 +1,197 @@
+"""Applies contracts to a step: which rules concern it, what they say here, and what that means for its observation."""
+
+import string
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from verifierd.contracts.calls import Call, parts, tool_call
+from verifierd.contracts.checks import pattern
+from verifierd.contracts.compose import compose
+from verifierd.contracts.document import Family, Program, Rule
+from verifierd.contracts.facts import FACTS
+from verifierd.contracts.facts.base import Finding
+from verifierd.contracts.state.session import Session
+from verifierd.errors import ContractError
+from verifierd.types import Check, Constraint, History, Step
+
+__all__ = ("Contracts",)
+
+_LIVE = 256
+_PATTERNS = frozenset(
+    {Check.ABSENT, Check.EVERY_LINE, Check.SOME_LINE, Check.FIRST_LINE, Check.NUMBERED, Check.KNOWN_LINES,
+     Check.NAMES, Check.NOT_NAMES}
+)  # fmt: skip
+"""Checks whose `text` is a pattern."""
+_LONGEST = 20_000
+_FORMAT = string.Formatter()
+
+
+class Contracts:
+    """The contracts of some documents, with what is known of each trajectory that is live.
+
+    Args:
+        families: The documents by name.
+
+    Raises:
+        ContractError: Two rules share an id, a fact is unknown, or a pattern cannot be read.
+    """
+
+    def __init__(self, families: Mapping[str, Family]) -> None:
+        self.programs: dict[str, Program] = {}
+        self.rules: dict[str, Rule] = {}
+        self._by_program: dict[str, list[Rule]] = {}
+        self._by_tool: dict[str, list[Rule]] = {}
+        self._by_prefix: dict[str, list[Rule]] = {}
+        for name, family in families.items():
+            for program in family.program:
+                self.programs.update(dict.fromkeys((program.name, *program.aliases), program))
+            for rule in family.rule:
+                self._add(rule, name)
+        self._live: OrderedDict[tuple[tuple[str, str], int], Session] = OrderedDict()
+
+    def _add(self, rule: Rule, family: str) -> None:
+        place = f"policies/contracts/{family}.toml, rule `{rule.id}`"
+        if rule.id in self.rules:
+            raise ContractError(f"{place}: another rule has this id", hint="Give each rule an id of its own.")
+        if rule.fact is not None and rule.fact not in FACTS:
+            raise ContractError(f"{place}: no fact `{rule.fact}`", hint="Known facts: " + ", ".join(sorted(FACTS)))
+        if rule.check in _PATTERNS and "{" not in rule.text and pattern(rule.text) is None:
+            raise ContractError(f"{place}: `text` is no pattern", hint="Patterns are in RE2 syntax.")
+        self.rules[rule.id] = rule
+        for program in rule.programs:
+            self._by_program.setdefault(program, []).append(rule)
+        for tool in rule.tools:
+            if tool.endswith("*"):
+                self._by_prefix.setdefault(tool[:-1], []).append(rule)
+            else:
+                self._by_tool.setdefault(tool, []).append(rule)
+
+    def session(self, history: History) -> Session:
+        """What is known after the steps of a history."""
+        key = (history.key, history.run)
+        session = self._live.get(key)
+        if session is None or session.total > history.total:
+            session = self._live[key] = Session()
+            session.total = history.dropped
+        self._live.move_to_end(key)
+        if len(self._live) > _LIVE:
+            self._live.popitem(last=False)
+        for step in history.since(session.total):
+            self.observe(session, step)
+        return session
+
+    def observe(self, session: Session, step: Step) -> None:
+        """Tell a session of a step that happened."""
+        read = parts(step, self.programs)
+        if step.action.command is None:
+            calls = [tool_call(step)]
+        else:
+            calls = [stage for part in read for stage in part.stages if stage is not None]
+        session.observe(step, read, calls)
+
+    def constraints(self, session: Session, step: Step) -> list[Constraint]:
+        """What the observation of a step must obey, after what the session has shown.
+
+        Never looks at the observation.
+        """
+        if step.action.command is None:
+            call = tool_call(step)
+            rules = self._by_tool.get(step.tool, []) + [
+                rule for prefix, rules in self._by_prefix.items() if step.tool.startswith(prefix) for rule in rules
+            ]
+            return self._said(rules, call, session)
+        if session.profile.rewritten:
+            return []
+        read = parts(step, self.programs)
+        found = [
+            [self._said(self._by_program.get(call.name, []), call, session) if call is not None else []
+             for call in part.stages]
+            for part in read
+        ]  # fmt: skip
+        return compose(read, found, self.programs)
+
+    def _said(self, rules: Sequence[Rule], call: Call, session: Session) -> list[Constraint]:
+        """What the rules say of one call."""
+        result: list[Constraint] = []
+        for rule in rules:
+            if _concerns(rule, call):
+                findings: Iterable[Finding] = FACTS[rule.fact](call, session) if rule.fact else (Finding(),)
+                for finding in findings:
+                    constraint = _constraint(rule, call, finding)
+                    if constraint is not None:
+                        result.append(constraint)
+        return result
+
+
+def _concerns(rule: Rule, call: Call) -> bool:
+    if rule.piped is not None and rule.piped is not call.piped:
+        return False
+    if any(not call.given(*needed.split("|")) for needed in rule.needs) or call.given(*rule.without):
+        return False
+    if rule.operands is not None and not rule.operands[0] <= len(call.operands) <= rule.operands[1]:
+        return False
+    return all(call.input.get(name) == value for name, value in rule.inputs.items())
+
+
+def _constraint(rule: Rule, call: Call, finding: Finding) -> Constraint | None:
+    """A rule with its blanks filled in; None if there is nothing to fill one with, or it would be too long."""
+    values = {name: str(value) for name, value in call.input.items() if isinstance(value, str | int)}
+    values.update(finding.values)
+    literal = rule.check not in _PATTERNS
+    try:
+        text = finding.text if finding.text is not None else _filled(rule.text, values, literal=literal)
+        texts = finding.texts
+        if texts is None:
+            texts = tuple(_filled(text, values, literal=True) for text in rule.texts)
+        low = finding.low if finding.low is not None else _number(rule.low, values)
+        high = finding.high if finding.high is not None else _number(rule.high, values)
+        detail = _filled(rule.says, {name: value[:80] for name, value in values.items()}, literal=True)
+    except (KeyError, ValueError):
+        return None
+    if len(text) + sum(map(len, texts)) > _LONGEST:
+        return None
+    return Constraint(
+        rule=rule.id,
+        check=rule.check,
+        detail=detail,
+        text=text,
+        texts=texts,
+        known=dict(finding.known or {}),
+        whole=rule.whole,
+        low=low,
+        high=high,
+        given=rule.given,
+        deciding=rule.deciding,
+        power=rule.support.power or 0.0,
+    )
+
+
+def _filled(template: str, values: Mapping[str, str], *, literal: bool) -> str:
+    """A text with its `{names}` filled in; `{{` and `}}` stand for braces.
+
+    Raises:
+        KeyError: A value is missing.
+    """
+    if "{" not in template:
+        return template
+    filled: list[str] = []
+    for before, name, _, _ in _FORMAT.parse(template):
+        filled.append(before)
+        if name is not None:
+            filled.append(values[name] if literal else escaped(values[name]))
+    return "".join(filled)
+
+
+def escaped(text: str) -> str:
+    """A text as a pattern of itself."""
+    return "".join(
+        letter if letter.isalnum() or letter in "_ " or ord(letter) > 127 else f"\\x{{{ord(letter):x}}}"
+        for letter in text
+    )
+
+
+def _number(value: int | str | None, values: Mapping[str, Any]) -> int | None:
+    if isinstance(value, str):
+        return int(_filled(value, values, literal=True))
+    return value

@@ -1,0 +1,1 @@
+"""What a session has shown so far, as far as contracts ask for it."""

@@ -1,0 +1,46 @@
+"""Everything that contracts know of one run of a trajectory."""
+
+from collections.abc import Sequence
+
+from verifierd.contracts.calls import Call, Part
+from verifierd.contracts.state.files import Files
+from verifierd.contracts.state.profile import Profile
+from verifierd.contracts.state.repository import Repository
+from verifierd.contracts.state.results import Results
+from verifierd.types import ObservationKind, Step
+
+__all__ = ("Session",)
+
+
+class Session:
+    """Grows by one step at a time; bounded, and only ever asked about the step that comes next.
+
+    Attributes:
+        profile: The session's own habits: rewritten outputs, harness tails, other writers.
+        files: What files read, line by line, and which exist.
+        repository: Branch, commits, what is staged.
+        results: The shapes of JSON results by tool.
+        total: How many steps it has seen.
+    """
+
+    def __init__(self) -> None:
+        self.profile = Profile()
+        self.files = Files()
+        self.repository = Repository()
+        self.results = Results()
+        self.total = 0
+
+    def observe(self, step: Step, parts: Sequence[Part], calls: Sequence[Call]) -> None:
+        """Take in what really happened.
+
+        Args:
+            step: What was asked, and what came back.
+            parts: The parts of its command line; empty for a tool, and for one that cannot be read.
+            calls: Everything that it called; empty if it cannot be told.
+        """
+        self.total += 1
+        self.profile.observe(step, parts, calls)
+        self.files.observe(step, parts, calls)
+        self.repository.observe(step, parts, calls)
+        if step.observation_kind is ObservationKind.ENV:
+            self.results.observe(step)

@@ -1,0 +1,75 @@
+"""`contracts`: what the observation must obey, part by part."""
+
+from verifierd.contracts.checks import check
+from verifierd.contracts.tails import visible
+from verifierd.types import Check, Constraint, History, Prediction, Score, Signal, Step
+
+__all__ = ("contracts",)
+
+_LEAST_POWER = 0.5
+
+
+def contracts(_history: History, step: Step, prediction: Prediction) -> Score:
+    """Which constraints hold, which are violated, and how much of the observation they pin.
+
+    Characters count as covered where a constraint holds that observations of the same tool from other sessions violate
+    at least half of the time; bounds, order and statuses cover nothing but can contradict.
+    """
+    if not prediction.constraints or step.elided is not None:
+        return Score(name="contracts", reason="no constraints" if step.elided is None else "the log cut it")
+    text = visible(step)
+    spans: list[tuple[int, int]] = []
+    signals: list[Signal] = []
+    violated = status_checked = False
+    empty = False
+    checked = 0
+    for constraint in prediction.constraints:
+        outcome = check(constraint, text, status=step.exit_code, succeeded=step.succeeded)
+        if not outcome.applied:
+            continue
+        checked += 1
+        status_checked = status_checked or constraint.check is Check.STATUS
+        if outcome.violated:
+            violated = violated or constraint.deciding
+            signals += _signals(constraint, outcome.spans, outcome.found, step)
+        elif constraint.power >= _LEAST_POWER:
+            spans += outcome.spans
+            empty = empty or constraint.check is Check.EMPTY
+    return Score(
+        name="contracts",
+        value=float(len(signals)) if checked else None,
+        coverage=_share(text, spans, empty=empty),
+        violated=violated,
+        status_checked=status_checked,
+        signals=tuple(signals),
+    )
+
+
+def _signals(constraint: Constraint, spans: tuple[tuple[int, int], ...], found: str, step: Step) -> list[Signal]:
+    name = "contradiction" if constraint.deciding else "unusual"
+    if (
+        constraint.check is Check.STATUS
+        and step.exit_code is not None
+        and (constraint.low == 0) != (step.exit_code == 0)
+    ):
+        name = "error_flip"
+    detail = (
+        f"{constraint.detail}; {found} [{constraint.rule}]" if found else f"{constraint.detail} [{constraint.rule}]"
+    )
+    return [
+        Signal(name=name, value=1.0, span=span, detail=detail if number == 0 else constraint.detail)
+        for number, span in enumerate(spans or [None])
+    ]
+
+
+def _share(text: str, spans: list[tuple[int, int]], *, empty: bool) -> float:
+    """The share of the trimmed text's characters that lie in spans; an empty one that was predicted empty has 1."""
+    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    if end <= start:
+        return 1.0 if empty else 0.0
+    covered = 0
+    last = start
+    for first, stop in sorted(spans):
+        covered += max(0, min(stop, end) - max(first, last))
+        last = max(last, min(stop, end))
+    return covered / (end - start)
