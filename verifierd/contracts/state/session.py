@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from verifierd.contracts.calls import Call, Part
 from verifierd.contracts.state.files import Files
+from verifierd.contracts.state.paths import Paths
 from verifierd.contracts.state.profile import Profile
 from verifierd.contracts.state.repository import Repository
 from verifierd.contracts.state.results import Results
@@ -17,7 +18,8 @@ class Session:
 
     Attributes:
         profile: The session's own habits: rewritten outputs, harness tails, other writers.
-        files: What files read, line by line, and which exist.
+        files: What files read, line by line.
+        paths: Which paths surely exist, and which surely do not.
         repository: Branch, commits, what is staged.
         results: The shapes of JSON results by tool.
         total: How many steps it has seen.
@@ -26,6 +28,7 @@ class Session:
     def __init__(self) -> None:
         self.profile = Profile()
         self.files = Files()
+        self.paths = Paths()
         self.repository = Repository()
         self.results = Results()
         self.total = 0
@@ -41,6 +44,7 @@ class Session:
         self.total += 1
         self.profile.observe(step, parts, calls)
         self.files.observe(step, parts, calls)
+        self.paths.observe(step, parts, calls)
         self.repository.observe(step, parts, calls)
         if step.observation_kind is ObservationKind.ENV:
             self.results.observe(step)
