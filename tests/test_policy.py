@@ -162,15 +162,10 @@ class TestDecide:
         assert _decide([MATCH, FLIP])[1].score == 1.0
         assert _decide([Score(name="a")])[1].score is None
 
-    @pytest.mark.parametrize(
-        ("certain", "predicted", "observed", "checked"),
-        [(True, 0, 0, True), (True, 0, 1, True), (False, 0, 0, False), (True, None, 0, False), (True, 0, None, False)],
-    )
-    def test_status_checked(self, *, certain: bool, predicted: int | None, observed: int | None, checked: bool) -> None:
-        """Only a certain status against the log's own has been checked."""
-        prediction = msgspec.structs.replace(CERTAIN, certain=certain, exit_code=predicted)
-
-        _, verdict = _decide([MATCH], prediction=prediction, step=_step(exit_code=observed))
+    @pytest.mark.parametrize("checked", [True, False])
+    def test_status_checked(self, *, checked: bool) -> None:
+        """A status counts as checked as soon as one of the scores checked it."""
+        _, verdict = _decide([MATCH, Score(name="contracts", status_checked=checked)])
 
         assert verdict.status_checked is checked
 

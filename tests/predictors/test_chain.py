@@ -4,7 +4,7 @@ import pytest
 
 from verifierd.predictors.chain import Chain
 from verifierd.predictors.scripted import ScriptedPredictor
-from verifierd.types import Abstain, Action, History, Origin, Prediction, Step
+from verifierd.types import Abstain, Action, Check, Constraint, History, Origin, Prediction, Step
 
 STEP = Step(
     format="native",
@@ -87,3 +87,28 @@ async def test_close_reaches_every_member() -> None:
     await Chain(members).aclose()
 
     assert [member.closed for member in members] == [True, True]
+
+
+def _part(name: str) -> _Member:
+    constraint = Constraint(rule=f"{name}-rule", check=Check.EMPTY)
+    return _Member(name, Prediction(predictor=name, certain=True, constraints=(constraint,)))
+
+
+async def test_a_partial_prediction_is_joined_by_the_whole_one() -> None:
+    """Constraints are kept, and the asking goes on until somebody predicts the whole."""
+    members = [_no("a", Abstain.RACY), _part("b"), _yes("c"), _yes("d")]
+
+    prediction = await Chain(members).predict(History(STEP.key), STEP)
+
+    assert (prediction.predictor, prediction.text) == ("c,b", "c")
+    assert [constraint.rule for constraint in prediction.constraints] == ["b-rule"]
+    assert [member.asked for member in members] == [1, 1, 1, 0]
+
+
+async def test_partial_predictions_add_up() -> None:
+    """Without a whole prediction the parts are it; what the first one lacked is kept as the reason."""
+    prediction = await Chain([_no("a", Abstain.RACY), _part("b"), _part("c")]).predict(History(STEP.key), STEP)
+
+    assert [constraint.rule for constraint in prediction.constraints] == ["b-rule", "c-rule"]
+    assert prediction.abstain is None
+    assert prediction.detail == "a cannot"

@@ -27,8 +27,9 @@ def test_unknown(predicted: int | None, observed: int | None) -> None:
 
 @pytest.mark.parametrize("status", [0, 1, 127])
 def test_equal(status: int) -> None:
-    """Equal statuses are 0.0 apart; they add nothing to coverage."""
-    assert _score(status, status) == Score(name="error_flip", value=0.0)
+    """Equal statuses are 0.0 apart; they add nothing to coverage, but a certain one has been checked."""
+    assert _score(status, status) == Score(name="error_flip", value=0.0, status_checked=True)
+    assert _score(status, status, certain=False) == Score(name="error_flip", value=0.0)
 
 
 @pytest.mark.parametrize(

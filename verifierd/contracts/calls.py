@@ -176,8 +176,7 @@ def _part(
         inner = _Place(place.cwd, place.ended)
         found = _listed(only.body, inner, programs, outer=runs, last=succeeds)
         if only.kind == "{":
-            place.cwd = inner.cwd
-        place.ended = place.ended or inner.ended
+            place.cwd, place.ended = inner.cwd, inner.ended
         return [msgspec.structs.replace(part, link=pipeline.link) if part is found[0] else part for part in found]
     calls: list[Call | None] = []
     errors: list[Literal["shown", "piped", "dropped"]] = []

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import re2
 
-from verifierd.contracts.shapes import mismatch
+from verifierd.contracts.shapes import judge
 from verifierd.contracts.summaries import disagreement
 from verifierd.types import Check, Constraint
 
@@ -158,7 +158,8 @@ def _lines(text: str, start: int) -> Iterator[Line]:
     at = kept.rfind("\n", 0, skipped) + 1
     if not kept:
         return
-    for line in kept[at:].split("\n"):
+    end = text.find("\n", len(kept))  # a blank at a line's end may be all that it says, as after a line's number
+    for line in text[at : end if end >= 0 else len(text)].split("\n"):
         yield Line(start + at, line.removesuffix("\r"))
         at += len(line) + 1
 
@@ -175,7 +176,7 @@ def _quoted(text: str) -> str:
 def _whole(scope: Scope) -> Span:
     if not scope.lines:
         return scope.start, scope.start
-    return scope.lines[0].start, scope.lines[-1].span[1]
+    return scope.lines[0].start, scope.lines[-1].start + len(scope.lines[-1].text.rstrip())
 
 
 def _bare(scope: Scope) -> str:
@@ -298,6 +299,7 @@ def _within(constraint: Constraint, number: int) -> bool:
 def _numbered_lines(constraint: Constraint, scope: Scope) -> Iterator[tuple[Line, int | None, int, str]]:
     """Each line with its number, where its text starts, and its text; lines of no number follow the one before."""
     compiled = pattern(constraint.text) if constraint.text else None
+    groups = compiled.groupindex if compiled is not None else {}
     number = constraint.low or 1
     for line in scope.lines:
         if compiled is None:
@@ -308,8 +310,8 @@ def _numbered_lines(constraint: Constraint, scope: Scope) -> Iterator[tuple[Line
         if match is None:
             yield line, None, line.start, line.text
         else:
-            at = match.end("line") if "text" not in match.groupdict() else match.start("text")
             digits = match.group("line")
+            at = match.start(groups["text"]) if "text" in groups else match.end(groups["line"])
             yield line, int(digits) if len(digits) < 10 else None, line.start + at, line.text[at:]
 
 
@@ -371,8 +373,9 @@ def _named(constraint: Constraint, scope: Scope) -> dict[str, Span]:
         if compiled is None:
             names.setdefault(line.text.strip(), line.span)
             continue
+        group = compiled.groupindex["name"]
         for match in compiled.finditer(line.text):
-            names.setdefault(match.group("name"), (line.start + match.start("name"), line.start + match.end("name")))
+            names.setdefault(match.group(group), (line.start + match.start(group), line.start + match.end(group)))
     return names
 
 
@@ -391,14 +394,16 @@ def _not_names(constraint: Constraint, scope: Scope) -> Outcome:
 
 
 def _schema(constraint: Constraint, scope: Scope) -> Outcome:
-    problem = mismatch(constraint.text, _bare(scope))
-    if problem is None:
-        return Outcome(spans=(_whole(scope),))
-    return _bad([_whole(scope)], problem)
+    return _placed(scope, judge(constraint.text, _bare(scope)))
 
 
 def _agrees(constraint: Constraint, scope: Scope) -> Outcome:
-    applied, problem, spans = disagreement(constraint.text, _bare(scope), failed=scope.failed)
+    return _placed(scope, disagreement(constraint.text, _bare(scope), failed=scope.failed))
+
+
+def _placed(scope: Scope, found: tuple[bool, str, Sequence[Span]]) -> Outcome:
+    """What was found in the bare text, at its place in the observation."""
+    applied, problem, spans = found
     offset = _whole(scope)[0]
     placed = tuple((start + offset, end + offset) for start, end in spans)
     if problem:

@@ -55,6 +55,9 @@ def compose(
     """
     alone = len(parts) == 1
     own = [_piped(part, stages, programs, alone=alone) for part, stages in zip(parts, found, strict=True)]
+    for index, part in enumerate(parts[1:]):
+        if part.link == "||":  # what is before it is expected to fail
+            own[index] = [constraint for constraint in own[index] if constraint.given != "success"]
     result = [*_status(parts, found)]
     segments = _segments(parts, own)
     for segment in segments:

@@ -1,0 +1,158 @@
+"""What a step calls, and what becomes of it."""
+
+import pytest
+
+from verifierd.contracts.calls import Call, Part, parts, path_in
+from verifierd.contracts.document import Program
+from verifierd.types import Action, Origin, Step
+
+PROGRAMS = {
+    "git": Program(name="git", subcommands=True, values=("-C", "-c")),
+    "git log": Program(name="git log", values=("-n",)),
+    "head": Program(name="head", values=("-n",)),
+    "find": Program(name="find", values=("-name", "-type")),
+}
+
+
+def _parts(command: str, *, tool: str = "Bash", cwd: str | None = "/w") -> list[Part]:
+    step = Step(
+        format="native",
+        trajectory="t",
+        index=1,
+        action=Action(tool=tool, command=command),
+        observation="",
+        cwd=cwd,
+        origin=Origin(path="-", offset=0),
+    )
+    return parts(step, PROGRAMS)
+
+
+def _call(command: str) -> Call:
+    (part,) = _parts(command)
+    (call,) = part.stages
+    assert call is not None
+    return call
+
+
+class TestCall:
+    """One program with its words."""
+
+    def test_options(self) -> None:
+        """Short ones are taken apart, values are found in either place, numbers stand for themselves."""
+        call = _call("ls -la --color=auto -5 -- -x")
+
+        assert call.options == {"-l": (), "-a": (), "--color": ("auto",), "-5": ()}
+        assert call.operands == ("-x",)
+        assert _call("head -n5 f").value("-n") == "5"
+        assert _call("head -n 5 f").operands == ("f",)
+
+    def test_long_options_with_one_dash(self) -> None:
+        """A program that has them has no clusters of short ones."""
+        call = _call("find . -name '*.py' -print -type f")
+
+        assert call.options == {"-name": ("*.py",), "-print": (), "-type": ("f",)}
+        assert call.operands == (".",)
+        assert not call.globs
+
+    def test_subcommands(self) -> None:
+        """`git -C x log` is `git log`, run in x."""
+        call = _call("git -C sub -c a=b log -n 3")
+
+        assert (call.name, call.cwd, call.value("-n")) == ("git log", "/w/sub", "3")
+
+    def test_names(self) -> None:
+        """A program is known by its last name, behind prefixes that run it as it is."""
+        assert _call("/usr/bin/ls").name == "ls"
+        assert _call("sudo ls").name == "ls"
+        assert _call("C:/x/git.exe status").name == "git status"
+
+    def test_what_is_not_spelt_out(self) -> None:
+        """An expansion leaves a word unknown; a program that is one cannot be told."""
+        assert _call("ls $x a").operands == (None, "a")
+        assert _parts("$x a")[0].stages == (None,)
+
+    def test_documents_and_targets(self) -> None:
+        """A here-document is its input; redirections are where its output goes."""
+        call = _call("cat > f <<'E'\nhi\nE\n")
+
+        assert (call.document, call.targets, call.piped) == ("hi\n", ("f",), False)
+
+
+class TestParts:
+    """Pipelines, and whether they surely run."""
+
+    @pytest.mark.parametrize(
+        ("command", "runs", "succeeds"),
+        [
+            ("a", ["always"], [True]),
+            ("a && b", ["always", "success"], [True, True]),
+            ("a || b", ["always", "maybe"], [False, False]),
+            ("a; b", ["always", "always"], [False, True]),
+            ("a && b; c", ["always", "maybe", "always"], [False, False, True]),
+            ("set -e; a", ["always", "maybe"], [False, False]),
+            ("exit 3; a", ["always", "maybe"], [False, False]),
+            ("! a", ["always"], [False]),
+            ("(a; b) && c", ["always", "always", "success"], [False, True, True]),
+            ("a || (b; c)", ["always", "maybe", "maybe"], [False, False, False]),
+            ("(exit 1); b", ["always", "always"], [False, True]),
+            ("{ exit 1; }; b", ["always", "maybe"], [False, False]),
+        ],
+    )
+    def test_what_surely_runs(self, command: str, runs: list[str], succeeds: list[bool]) -> None:
+        """After `||`, `exit` or `set -e`, and after `&&` in a list whose status is not the step's, nothing is sure."""
+        found = _parts(command)
+
+        assert [part.runs for part in found] == runs
+        assert [part.succeeds for part in found] == succeeds
+
+    @pytest.mark.parametrize(
+        ("command", "shown", "errors"),
+        [
+            ("a", True, ("shown",)),
+            ("a > f", False, ("shown",)),
+            ("a 2>/dev/null", True, ("dropped",)),
+            ("a > f 2>&1", False, ("dropped",)),
+            ("a 2>&1 > f", False, ("shown",)),
+            ("a &> f", False, ("dropped",)),
+            ("a 2>&1 | b", True, ("piped", "shown")),
+            ("a | b 2>/dev/null", True, ("shown", "dropped")),
+        ],
+    )
+    def test_where_output_goes(self, command: str, shown: bool, errors: tuple[str, ...]) -> None:  # noqa: FBT001
+        """Redirections take effect from left to right."""
+        (part,) = _parts(command)
+
+        assert (part.shown, part.errors) == (shown, errors)
+
+    def test_cd_is_followed(self) -> None:
+        """Later parts run where an earlier one went; a subshell comes back."""
+        found = _parts("cd a && (cd b; x); y; cd $z; u")
+
+        assert [part.stages[0].cwd for part in found if part.stages[0]] == [
+            "/w", "/w/a", "/w/a/b", "/w/a", "/w/a", None,
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize("command", ["a &", "f() { a; }; f", "x" * 100_001])
+    def test_what_cannot_be_told(self, command: str) -> None:
+        """A command line that cannot be read has no parts."""
+        assert _parts(command) == []
+
+    def test_other_shells(self) -> None:
+        """PowerShell's language is another one."""
+        assert _parts("ls", tool="PowerShell") == []
+
+
+@pytest.mark.parametrize(
+    ("cwd", "word", "path"),
+    [
+        ("/a", "b/../c", "/a/c"),
+        ("/a", "/b", "/b"),
+        (None, "b", "b"),
+        ("D:\\x", "y\\z", "D:/x/y/z"),
+        ("/a", "D:\\x", "D:/x"),
+        ("/a", "~/b", "~/b"),
+    ],
+)
+def test_paths(cwd: str | None, word: str, path: str) -> None:
+    """Paths of Windows are read too; a home directory stays one."""
+    assert path_in(cwd, word) == path

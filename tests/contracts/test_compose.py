@@ -1,0 +1,145 @@
+"""From the parts of a command line to its whole observation."""
+
+import pytest
+
+from verifierd.contracts.checks import check
+from verifierd.contracts.document import Family, Program, Rule
+from verifierd.contracts.engine import Contracts
+from verifierd.contracts.state.session import Session
+from verifierd.types import Action, Check, Constraint, Origin, Step
+
+FAMILY = Family(
+    about="made up",
+    program=(
+        Program(name="echo", quiet=True),
+        Program(name="head", filter="subset", quiet=True),
+        Program(name="sort", filter="reorder", quiet=True),
+        Program(name="cat", filter="same", quiet=True),
+        Program(name="mkdir", quiet=True),
+        Program(name="num", quiet=True),
+        Program(name="hash", quiet=True),
+    ),
+    rule=(
+        Rule(id="echo", says="echo", programs=("echo",), fact="echoed", check=Check.EQUALS),
+        Rule(id="limit", says="limit", programs=("head",), fact="line-limit", check=Check.LINES),
+        Rule(id="head-ok", says="ok", programs=("head", "true"), check=Check.STATUS, low=0, high=0),
+        Rule(id="silent", says="silent", programs=("mkdir",), check=Check.EMPTY, given="success"),
+        Rule(
+            id="num", says="numbers", programs=("num", "loud"), check=Check.EVERY_LINE, text=r"^\d+$", given="success"
+        ),
+        Rule(id="num-most", says="two", programs=("num",), check=Check.LINES, high=2, low=2),
+        Rule(id="hash", says="hashes", programs=("hash",), check=Check.EVERY_LINE, text=r"^[a-f]+$"),
+        Rule(id="summary", says="summary", programs=("tests",), check=Check.SOME_LINE, text=r"passed"),
+        Rule(id="error", says="error", programs=("tests",), check=Check.SOME_LINE, text=r"failed", given="failure"),
+    ),
+)
+CONTRACTS = Contracts({"made-up": FAMILY})
+
+
+def _constraints(command: str) -> list[Constraint]:
+    step = Step(
+        format="native",
+        trajectory="t",
+        index=1,
+        action=Action(tool="Bash", command=command),
+        observation="",
+        cwd="/w",
+        origin=Origin(path="-", offset=0),
+    )
+    return CONTRACTS.constraints(Session(), step)
+
+
+def _violated(command: str, observation: str, status: int = 0) -> set[str]:
+    return {
+        constraint.rule
+        for constraint in _constraints(command)
+        if check(constraint, observation, status=status, succeeded=status == 0).violated
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "obeys", "breaks", "rules"),
+    [
+        ("echo hi", "hi\n", "ho\n", {"echo"}),
+        ("num", "1\n2\n", "x\ny\n", {"num"}),
+        (
+            "echo == a ==; num; echo == b ==; hash",
+            "== a ==\n1\n2\n== b ==\nab\n",
+            "== a ==\n1\n2\n== b ==\n12\n",
+            {"hash"},
+        ),
+        (
+            "echo == a ==; num; echo == b ==; hash",
+            "== a ==\n1\n2\n== b ==\nab\n",
+            "== a ==\nx\n2\n== b ==\nab\n",
+            {"num"},
+        ),
+        ("echo == a ==; num; echo == b ==; hash", "== a ==\n1\n2\n== b ==\nab\n", "1\n2\n== b ==\nab\n", {"echo"}),
+        ("mkdir a && num", "1\n2\n", "a\n2\n", {"num"}),
+        ("mkdir a && mkdir b", "", "x", {"silent"}),
+        ("num && hash", "1\n2\nab\n", "1\n2\n?\n", {"num+hash"}),
+        ("num | head -1", "1\n", "1\n2\n", {"limit"}),
+        ("num | sort | cat", "1\n2\n", "1\nx\n", {"num"}),
+        ("num && num", "1\n2\n3\n4\n", "1\n2\n3\n4\n5\n", {"num-most"}),
+        ("unknown; tests", "a\n1 passed\n", "a\n", {"summary"}),
+        ("unknown && echo done", "a\ndone\n", "a\ndone!\n", {"echo"}),
+        ("(mkdir a; num)", "1\n2\n", "x\n1\n", {"num"}),
+    ],
+)
+def test_parts_of_a_whole(command: str, obeys: str, breaks: str, rules: set[str]) -> None:
+    """What is known of a part is checked where that part's output must stand."""
+    assert _violated(command, obeys) == set()
+    assert _violated(command, breaks) == rules
+
+
+@pytest.mark.parametrize(
+    ("command", "observation"),
+    [
+        ("num; unknown", "x\n"),
+        ("num || hash", "?\n"),
+        ("num > f", "x\n"),
+        ("num | unknown", "x\n"),
+        ("unknown || echo no", "x\n"),
+        ("for i in 1 2; do num; done", "x\n"),
+        ("num | wc", "x\n"),
+        ("loud; num", "1\nloud: cannot\n2\n"),
+        ("unknown | head -1", "unknown: cannot\nx\n"),
+    ],
+)
+def test_what_cannot_be_told(command: str, observation: str) -> None:
+    """Outputs of unknown programs, of parts that may not run and that go elsewhere forbid nothing."""
+    assert _violated(command, observation) == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("num | head -1", 0),
+        ("unknown; num | head", 0),
+        ("unknown || true", 0),
+        ("true && true", 0),
+        ("! true", None),
+        ("unknown && true", None),
+        ("true && unknown", None),
+        ("true; unknown", None),
+        ("true || unknown", 0),
+        ("set -e; unknown; true", None),
+    ],
+)
+def test_certain_status(command: str, status: int | None) -> None:
+    """The status of a list follows from its parts as the shell defines it, or is not claimed."""
+    found = [constraint.low for constraint in _constraints(command) if constraint.check is Check.STATUS]
+
+    assert found == ([] if status is None else [status])
+
+
+def test_a_failure_is_only_a_single_programs_own() -> None:
+    """What a failing program must say is not asked of a line in which another may have failed."""
+    assert _violated("tests", "1 passed\n", 1) == {"error"}
+    assert _violated("num; tests", "1 passed\n", 1) == set()
+
+
+def test_a_mark_that_is_there_twice_divides_nothing() -> None:
+    """The same text echoed twice must stand there, but says nothing of what is between."""
+    assert _violated("echo ==; num; echo ==; hash", "==\nab\n==\n1\n") == set()
+    assert _violated("echo ==; num; echo ==; hash", "x\n") == {"echo", "echo+num+hash"}
