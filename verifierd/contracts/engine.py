@@ -95,6 +95,7 @@ class Contracts:
 
         Never looks at the observation.
         """
+        session.expect(step)
         if step.action.command is None:
             call = tool_call(step)
             rules = self._by_tool.get(step.tool, []) + [

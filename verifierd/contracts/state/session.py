@@ -8,7 +8,7 @@ from verifierd.contracts.state.paths import Paths
 from verifierd.contracts.state.profile import Profile
 from verifierd.contracts.state.repository import Repository
 from verifierd.contracts.state.results import Results
-from verifierd.types import ObservationKind, Step
+from verifierd.types import Action, ObservationKind, Step
 
 __all__ = ("Session",)
 
@@ -23,6 +23,9 @@ class Session:
         repository: Branch, commits, what is staged.
         results: The shapes of JSON results by tool.
         total: How many steps it has seen.
+        turn: The turn of the step that comes next.
+        batch: Its batch, None if it is issued alone.
+        siblings: The other actions of its batch; None while they are not all known.
     """
 
     def __init__(self) -> None:
@@ -32,6 +35,13 @@ class Session:
         self.repository = Repository()
         self.results = Results()
         self.total = 0
+        self.turn: str | None = None
+        self.batch: str | None = None
+        self.siblings: tuple[Action, ...] | None = ()
+
+    def expect(self, step: Step) -> None:
+        """Take in where the step that comes next stands; its observation is not looked at."""
+        self.turn, self.batch, self.siblings = step.turn, step.batch, step.siblings
 
     def observe(self, step: Step, parts: Sequence[Part], calls: Sequence[Call]) -> None:
         """Take in what really happened.
