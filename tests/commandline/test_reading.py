@@ -62,6 +62,20 @@ def test_here_documents_keep_their_body(text: str, body: str | None) -> None:
     assert read(text).commands[0].redirects[0].body == body
 
 
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        ("git commit -m \"$(cat <<'E'\na $x\nE\n)\"", "a $x\n"),
+        ('git commit -m "$(cat <<E\na $x\nE\n)"', None),
+        ("git commit -m \"b $(cat <<'E'\na\nE\n)\"", None),
+        ('git commit -m "$(cat file)"', None),
+    ],
+)
+def test_a_word_that_copies_a_here_document_has_its_body(text: str, body: str | None) -> None:
+    """A word that is nothing but `$(cat <<...)` tells what it copies; any other keeps silent."""
+    assert read(text).pipelines[0].stages[0].args[-1].body == body
+
+
 @pytest.mark.parametrize("text", ["a &", "a |& b", "if a", "cat <<E\n", "(", "a" + "$(" * 3000])
 def test_what_cannot_be_read_says_so(text: str) -> None:
     """A form that is not understood is refused, and never guessed at."""

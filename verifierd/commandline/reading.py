@@ -522,7 +522,7 @@ class _Reader(WordReader):
             self.space()
         self.at += 1
 
-    def substitution(self) -> str | None:
+    def substitution(self) -> tuple[str | None, str | None]:
         saved = self.heres, self.fed, self.ran
         self.heres, self.fed, self.ran = [], 0, False
         self.captured += 1
@@ -531,8 +531,10 @@ class _Reader(WordReader):
         self.captured -= 1
         self.heres, self.fed, self.ran = saved
         self.at += 1
-        last = self.commands[-1].name if len(self.commands) > start else None
-        return last.text if last is not None else None
+        inner = self.commands[start:]
+        source = inner[-1].name.text if inner and inner[-1].name is not None else None
+        copies = source == "cat" and len(inner) == len(inner[0].redirects) == 1 and not inner[0].args
+        return source, inner[0].redirects[0].body if copies else None
 
     # --- redirections
 

@@ -37,6 +37,7 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
         globs: True if it holds an unquoted wildcard.
         substitutes: True if it holds a command substitution.
         source: The command whose output it takes, if that is the last thing a substitution runs.
+        body: The here-document that a substitution copies, if the word is nothing else (`"$(cat <<'EOF' ...)"`).
         splits: True if it may become several words, or none.
     """
 
@@ -48,6 +49,7 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
     globs: bool = False
     substitutes: bool = False
     source: str | None = None
+    body: str | None = None
     splits: bool = False
 
 
@@ -64,6 +66,7 @@ class Parts(msgspec.Struct, kw_only=True):
     splits: bool = False
     substitutes: bool = False
     source: str | None = None
+    body: str | None = None
     all: bool = False
 
     def add(self, other: "Parts") -> None:
@@ -72,7 +75,7 @@ class Parts(msgspec.Struct, kw_only=True):
         self.names += other.names
         self.all = self.all or other.all
         if other.substitutes:
-            self.substitutes, self.source = True, other.source
+            self.substitutes, self.source, self.body = True, other.source, other.body
 
     def word(self) -> Word:
         """The word of these parts."""
@@ -87,6 +90,7 @@ class Parts(msgspec.Struct, kw_only=True):
             globs=self.globs,
             substitutes=self.substitutes,
             source=self.source,
+            body=self.body if self.pieces == [None] else None,
             splits=self.splits,
         )
 
@@ -129,8 +133,12 @@ class WordReader:
         self.computes = False  # whether an arithmetic expression assigns
         self.ran = False  # whether `$?` speaks of a command of this script
 
-    def substitution(self) -> str | None:
-        """Read `$( ... )` after its opening; returns the name of its last command, if that is known."""
+    def substitution(self) -> tuple[str | None, str | None]:
+        """Read `$( ... )` after its opening.
+
+        Returns:
+            The name of its last command, if that is known, and the here-document that it does nothing but copy.
+        """
         raise NotImplementedError
 
     def use(self, feature: str) -> None:
@@ -315,7 +323,8 @@ class WordReader:
         if text.startswith("$(", self.at):
             self.at += 2
             self.use("$( ) unquoted" if splitting else "$( )")
-            return Parts(pieces=[None], substitutes=True, source=self.substitution())
+            source, body = self.substitution()
+            return Parts(pieces=[None], substitutes=True, source=source, body=body)
         if text.startswith("${", self.at):
             name, every = self.braced('"' if in_quotes else "")
         elif match := self.take(_PARAMETER):
