@@ -110,8 +110,9 @@ def calls(step: Step, programs: Mapping[str, Program]) -> list[Call]:
 
 
 def tool_call(step: Step) -> Call:
-    """The call of an agent's tool."""
-    return Call(name=step.tool, tool=True, input=step.action.fields, cwd=step.cwd)
+    """The call of an agent's tool; an input that is a text is its field `text`."""
+    given = step.action.input
+    return Call(name=step.tool, tool=True, input={"text": given} if isinstance(given, str) else given, cwd=step.cwd)
 
 
 def parts(step: Step, programs: Mapping[str, Program]) -> list[Part]:

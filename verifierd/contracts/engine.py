@@ -163,6 +163,7 @@ def _constraint(rule: Rule, call: Call, finding: Finding) -> Constraint | None:
         low=low,
         high=high,
         given=rule.given,
+        tolerates=finding.tolerates,
         deciding=rule.deciding,
         power=rule.support.power or 0.0,
     )

@@ -16,6 +16,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         values: Values for the `{names}` in the rule's texts.
         text, texts, known, low, high: As in `Constraint`; they replace the rule's.
+        tolerates: As in `Constraint`, for tools; of a command line it follows from what else runs there.
     """
 
     values: Mapping[str, str] = {}
@@ -24,6 +25,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     known: Mapping[int, str] | None = None
     low: int | None = None
     high: int | None = None
+    tolerates: str = ""
 
 
 Fact = Callable[[Call, Session], Iterable[Finding]]
