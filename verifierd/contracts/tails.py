@@ -17,5 +17,7 @@ def visible(step: Step) -> str:
     """An observation without its harness's tails: a prefix of it, so that places stay."""
     text = step.observation
     while match := _TAIL.search(text):
+        if step.action.command is None and not text[: match.start()].strip():
+            break  # all that the tool says: the file is empty, or shorter than asked for
         text = text[: match.start()]
     return "" if text.strip() in _EMPTY else text
