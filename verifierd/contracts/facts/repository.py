@@ -52,8 +52,8 @@ _PATCH_OPTIONS = frozenset(
 )  # fmt: skip
 _DIFF_OPTIONS = _PATCH_OPTIONS | frozenset(
     {"--cached", "--staged", "-M", "-C", "--find-renames", "--find-copies", "--no-renames", "--no-color", "--color",
-     "--diff-filter", "-R", "--merge-base", "--abbrev", "--relative", "--no-relative", "--ignore-submodules", "-S", "-G",
-     "--pickaxe-regex", "--exit-code", "--ours", "--theirs", "--base", "-1", "-2", "-3", "--no-pager"}
+     "--diff-filter", "-R", "--merge-base", "--abbrev", "--relative", "--no-relative", "--ignore-submodules", "-S",
+     "-G", "--pickaxe-regex", "--exit-code", "--ours", "--theirs", "--base", "-1", "-2", "-3", "--no-pager"}
 )  # fmt: skip
 _LOG_OPTIONS = frozenset(
     {"-n", "--max-count", "--skip", "--since", "--after", "--until", "--before", "--author", "--committer", "--grep",
@@ -79,8 +79,12 @@ _STATUS_OPTIONS = frozenset(
 )  # fmt: skip
 _SHORT_OPTIONS = frozenset({"-s", "--short", "--porcelain", "-b", "--branch"})
 _SAFE_SETTINGS = ("core.quotepath=", "core.pager=", "color.ui=false", "color.ui=never", "user.", "advice.", "safe.")
-_COMMIT_STOPS = ("-q", "--quiet", "--dry-run", "--porcelain", "--short", "--long", "-z", "-v", "--verbose")
+_COMMIT_STOPS = (
+    "-q", "--quiet", "--dry-run", "--porcelain", "--short", "--long", "-z", "-v", "--verbose", "-e", "--edit",
+    "--fixup", "--squash", "-C", "-c", "--reuse-message", "--reedit-message", "-i", "-p", "--patch", "--interactive",
+)  # fmt: skip
 _REVISION = re.compile(r"(?:HEAD|@)(?:[~^][0-9~^]*)?")
+_COMMIT_NAME = re.compile(r"[0-9a-f]{7,64}(?:[~^][0-9~^]*)?")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_@+,=~% /.\[\]()-]+")
 _PLACEHOLDER = re.compile(r"%(?:C\([a-z ,0-9]*\)|C(?:red|green|blue|reset)|x[0-9a-fA-F]{2}|[ac][a-zA-Z]|G\?|[A-Za-z%])")
 _PLACEHOLDERS: Mapping[str, str] = {
@@ -113,7 +117,8 @@ def _bare(call: Call) -> bool:
             return True
         if word is None or word.startswith("--config-env"):
             return False
-        if word == "-c" and not (words[index + 1] or "").lower().startswith(_SAFE_SETTINGS):
+        setting = words[index + 1] if index + 1 < len(words) else None
+        if word == "-c" and not (setting or "").lower().startswith(_SAFE_SETTINGS):
             return False
     return False
 
@@ -268,8 +273,8 @@ def _placeholder(text: str) -> str | None:
     if text.startswith("%C"):
         return r"(?:\x1b\[[0-9;]*m)*"
     if text.startswith("%x"):
-        code = int(text[2:], 16)
-        return rf"\x{{{code:x}}}" if code >= ord("\t") and code != ord("\n") and code < 128 else None  # noqa: PLR2004
+        code = ord(bytes.fromhex(text[2:]))
+        return rf"\x{{{code:x}}}" if code >= ord("\t") and code != ord("\n") and code < 128 else None
     return _PLACEHOLDERS.get(text)
 
 
@@ -289,7 +294,7 @@ def _limit(call: Call) -> int | None:
         numbers.append(value)
     elif call.given("-n", "--max-count"):
         return None
-    return max(map(int, numbers)) if numbers and all(n.isdigit() and len(n) < 7 for n in numbers) else None  # noqa: PLR2004
+    return max(map(int, numbers)) if numbers and all(n.isdigit() and len(n) < 7 for n in numbers) else None
 
 
 def log_medium(call: Call, _session: Session) -> Iterable[Finding]:
@@ -313,11 +318,15 @@ def log_medium(call: Call, _session: Session) -> Iterable[Finding]:
 
 
 def _commits(call: Call) -> bool:
-    """Does `git show` surely show commits? A tag or a blob has another form."""
+    """Does `git show` surely show commits? A tag or a blob has another form; neither has a list of changed files."""
     words = [word.text for word in call.command.args] if call.command is not None else []
     paths = len(words) - words.index("--") - 1 if "--" in words else 0
     revisions = call.operands[: len(call.operands) - paths]
-    return all(word is not None and _REVISION.fullmatch(word) for word in revisions)
+    named = bool(paths) or _mode(call) not in {None, "-p"} or call.given("-s", "--no-patch")
+    return all(
+        word is not None and (_REVISION.fullmatch(word) or (named and _COMMIT_NAME.fullmatch(word)))
+        for word in revisions
+    )
 
 
 def show_stat(call: Call, _session: Session) -> Iterable[Finding]:
@@ -388,7 +397,7 @@ def commit_subject(call: Call, session: Session) -> Iterable[Finding]:
     if said is None and call.given("--amend") and call.given("--no-edit"):
         tree = _tree(call, session)
         said = tree.log[0].partition(" ")[2] if tree is not None and tree.log else ""
-    if said is not None and (said or call.given("--no-edit")) and len(said) < 1000:  # noqa: PLR2004
+    if said is not None and not said.startswith("#") and (said or call.given("--no-edit")) and len(said) < 1000:
         yield Finding(values={"subject": said})
 
 
@@ -479,7 +488,7 @@ def goes_to(call: Call, _session: Session) -> Iterable[Finding]:
 
 
 def _hides_errors(call: Call) -> bool:
-    return call.command is None or any(redirect.fd == 2 and redirect.op != ">&" for redirect in call.command.redirects)  # noqa: PLR2004
+    return call.command is None or any(redirect.fd == 2 and redirect.op != ">&" for redirect in call.command.redirects)
 
 
 def _pushes(call: Call, _session: Session) -> Iterable[Finding]:
@@ -498,9 +507,9 @@ def _adds(call: Call, _session: Session) -> Iterable[Finding]:
 
 def _names(call: Call, _session: Session) -> Iterable[Finding]:
     """`git rev-parse` of revisions: their names."""
-    if _within(call, {"--short", "--verify"}) and call.operands and None not in call.operands:
-        if all(not re.search(r"\.\.|^\^|:|-$", word or "") for word in call.operands):
-            yield Finding(high=len(call.operands), values={"count": str(len(call.operands))})
+    plain = all(word is not None and not re.search(r"\.\.|^\^|:|-$", word) for word in call.operands)
+    if plain and call.operands and _within(call, {"--short", "--verify"}):
+        yield Finding()
 
 
 def listed_files(call: Call, _session: Session) -> Iterable[Finding]:
@@ -542,11 +551,11 @@ def json_keys(call: Call, _session: Session) -> Iterable[Finding]:
     if fields is None or call.given("-q", "--jq", "-t", "--template", "--web", "-w"):
         return
     keys = sorted({key.strip() for key in fields.split(",")})
-    if len(keys) > 40 or not all(re.fullmatch(r"[A-Za-z]\w*", key) for key in keys):  # noqa: PLR2004
+    if len(keys) > 40 or not all(re.fullmatch(r"[A-Za-z]\w*", key) for key in keys):
         return
     inner = r"\{" + ".*,".join(f'"{key}":' for key in keys) + r".*\}"
     action = call.operands[0] if call.operands else None
-    if action in {"list", "status"} or call.name == "gh search":
+    if action == "list":
         yield Finding(text=rf"^\[(?:{inner})?\]$")
     elif action == "view":
         yield Finding(text=f"^{inner}$")
@@ -573,7 +582,7 @@ def api_json(call: Call, _session: Session) -> Iterable[Finding]:
 def jq_objects(call: Call, _session: Session) -> Iterable[Finding]:
     """Objects or arrays, one on each line, where the filter ends by building one."""
     text = _filter(call)
-    if text is None or len(text) > 2000 or call.given("-t", "--template"):  # noqa: PLR2004
+    if text is None or len(text) > 2000 or call.given("-t", "--template"):
         return
     last = _last_of(text.strip())
     if last is None:

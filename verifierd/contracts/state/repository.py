@@ -19,15 +19,16 @@ __all__ = ("Repository", "Tree", "harmless")
 _TREES = 8
 _LOG = 50
 _QUIET_TOOLS = frozenset(
-    {"Read", "Edit", "Write", "MultiEdit", "NotebookEdit", "Grep", "Glob", "LS", "TodoWrite", "TaskCreate", "TaskUpdate",
-     "TaskList", "TaskGet", "WebFetch", "WebSearch", "apply_patch", "update_plan", "view_image", "ToolSearch"}
+    {"Read", "Edit", "Write", "MultiEdit", "NotebookEdit", "Grep", "Glob", "LS", "TodoWrite",
+     "TaskCreate", "TaskUpdate", "TaskList", "TaskGet", "WebFetch", "WebSearch", "apply_patch", "update_plan",
+     "view_image", "ToolSearch"}
 )  # fmt: skip
 """Agents' tools that never run git."""
 _QUIET_PROGRAMS = frozenset(
     {"[", "awk", "base64", "basename", "cat", "cd", "chmod", "column", "cp", "cut", "date", "diff", "dirname", "du",
-     "echo", "egrep", "export", "false", "fgrep", "file", "find", "gofmt", "grep", "head", "jq", "ls", "md5sum", "mkdir",
-     "mv", "nl", "printf", "pwd", "rg", "rm", "rmdir", "ruff", "sed", "sha256sum", "sleep", "sort", "stat", "tail",
-     "tee", "test", "touch", "tr", "tree", "true", "type", "uniq", "wc", "which", "xxd",
+     "echo", "egrep", "export", "false", "fgrep", "file", "find", "gofmt", "grep", "head", "jq", "ls", "md5sum",
+     "mkdir", "mv", "nl", "printf", "pwd", "rg", "rm", "rmdir", "ruff", "sed", "sha256sum", "sleep", "sort", "stat",
+     "tail", "tee", "test", "touch", "tr", "tree", "true", "type", "uniq", "wc", "which", "xxd",
      "gh api", "gh issue", "gh search",
      "git add", "git blame", "git cat-file", "git check-ignore", "git describe", "git diff", "git grep", "git log",
      "git ls-files", "git ls-tree", "git merge-base", "git mv", "git push", "git reflog", "git rev-list",
@@ -77,7 +78,7 @@ class Repository:
         self.shown: set[str] = set()
         self._trees: dict[str, Tree] = {}
         self._turn: str | None = None
-        self._wrapped = False
+        self._wrapped = self._shared = False
 
     def tree(self, cwd: str | None, turn: str | None) -> Tree | None:
         """What is known of the work tree at a directory, in a turn of the conversation."""
@@ -90,6 +91,8 @@ class Repository:
         if step.turn != self._turn:
             self._trees.clear()
             self._turn = step.turn
+        if step.action.fields.get("run_in_background") and not harmless(step.action):
+            self._shared = True  # from now on, anything may happen at any time
         if step.action.command is None:
             if step.tool not in _QUIET_TOOLS:
                 self._trees.clear()
@@ -99,9 +102,8 @@ class Repository:
             self.shown.clear()  # what shortens outputs may do so unasked
         elif any(call.name.startswith("git ") for call in calls):
             self._show(visible(step)[:_LOOK], calls)
-        if not calls or any(stage is None for part in parts for stage in part.stages):
-            self._trees.clear()
-        elif not all(harmless(action) for action in step.siblings or ()) or step.siblings is None:
+        known = bool(calls) and all(stage is not None for part in parts for stage in part.stages)
+        if self._shared or not known or step.siblings is None or not all(map(harmless, step.siblings)):
             self._trees.clear()
         else:
             self._follow(step, parts, calls)

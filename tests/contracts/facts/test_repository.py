@@ -1,0 +1,163 @@
+"""What git and gh must print for a given command line."""
+
+import pytest
+
+from verifierd.contracts.checks import check
+from verifierd.contracts.document import bundled
+from verifierd.contracts.engine import Contracts
+from verifierd.contracts.facts.repository import subject
+from verifierd.types import Action, Constraint, History, Origin, Step
+
+FAMILIES = {name: family for name, family in bundled().items() if name in {"git", "gh"}}
+
+
+def _constraints(command: str, *history: tuple[str, str]) -> list[Constraint]:
+    contracts = Contracts(FAMILIES)
+    past = History(("native", "t"))
+    for line, observation in history:
+        past.append(_step(line, observation, len(past) + 1))
+    return contracts.constraints(contracts.session(past), _step(command, "", len(past) + 1))
+
+
+def _step(command: str, observation: str, index: int) -> Step:
+    return Step(
+        format="native",
+        trajectory="t",
+        index=index,
+        action=Action(tool="Bash", command=command),
+        observation=observation,
+        exit_code=0,
+        cwd="/home/user/project",
+        origin=Origin(path="-", offset=index),
+    )
+
+
+def _violated(constraints: list[Constraint], observation: str) -> set[str]:
+    return {c.rule for c in constraints if check(c, observation, status=0, succeeded=True).violated}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git -c log.showRoot=x log --oneline --graph -3",
+        "git log --oneline --graph",
+        "git log --oneline --stat --left-right",
+        "git log --format=%b",
+        "git log --format='%<(20)%an %s'",
+        "git log --format=%s",
+        "git diff --word-diff",
+        "git diff -z --name-only",
+        "git -c diff.noprefix=true diff",
+        "git status --porcelain=v2",
+        "git status -z",
+        "git show HEAD:a.py",
+        "git show v1.0",
+        "git add -v .",
+        "git commit --quiet -m x",
+        "git commit",
+        "git rev-parse --git-dir",
+        "git rev-parse HEAD:a",
+        "git push 2>/dev/null",
+        "git checkout -- a.py",
+        "gh api repos/a/b/actions/jobs/1/logs",
+        "gh api repos/a/b -H 'Accept: application/vnd.github.raw'",
+        "gh api repos/a/b --jq '.[].name'",
+        "gh pr view 3 --json title -q .title",
+        "gh pr create --web",
+    ],
+)
+def test_nothing_is_said_of_forms_that_are_not_known(command: str) -> None:
+    """An option that may change the form puts the rules out of force."""
+    assert _constraints(command) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "observation"),
+    [
+        ("git log --oneline -3", "\x1b[33m1a2b3c4\x1b[m Fix it\n"),
+        ("git log -n 2 --pretty=oneline", "9a8b7c6d5e4f9a8b7c6d5e4f9a8b7c6d5e4f9a8b Fix it\n"),
+        ("git log -1 --format='%h|%ad|%s%n%H'", f"1a2b3c4|Mon Jan 1|Fix {{it}}\n{'a' * 40}\n"),
+        ("git log -1 --format='%C(auto)%h%x09%s'", "1a2b3c4\tFix it\n"),
+        (
+            "git diff",
+            "diff --cc a\nindex 1a2b3c4,5d6e7f8..0000000\n--- a/a\n+++ b/a\n@@@ -1,2 -1,2 +1,3 @@@\n++<<<<<<< ours\n",
+        ),
+        ("git diff -- ./src/", "diff --git i/lib/src/a.py w/lib/src/a.py\nold mode 100644\nnew mode 100755\n"),
+        ("git diff -- src/a.py", "diff --git src/a.py src/a.py\n"),
+        (
+            "git diff --stat",
+            "a b.txt | 2 +-\n .../x.py | Bin 0 -> 3 bytes\n 2 files changed, 1 insertion(+), 1 deletion(-)\n",
+        ),
+        ("git status -s", "M a.py\n"),
+        (
+            "git status",
+            "interactive rebase in progress; onto 1a2b3c4\nLast command done (1 command done):\n   pick 1a2b3c4 x\n",
+        ),
+        ("git commit -m 'fix: x' -m body", "[main (root-commit) 1a2b3c4] ABC-1 fix: x\n"),
+        ("git commit -F - <<'E'\n\nfix:\n x\n\nbody\nE\n", "[main 1a2b3c4] fix: x\n"),
+        ("git commit -am \"$(cat <<'E'\nfix (a|b) {c}\nE\n)\"", "[detached HEAD 1a2b3c4] fix (a|b) {c}\n"),
+        ("git switch main", "Your branch is up to date with 'origin/main'.\nZu Branch 'main' gewechselt\n"),
+        ("git -c core.quotepath=false diff --name-only", "docs/\u00fc b.md\n"),
+        ("git rev-parse --short HEAD main", "1a2b3c4\n1a2b3c4\n"),
+        ("gh pr list --json number,title", '[{"number":1,"title":"{x}"}]\n'),
+        ("gh issue list --json number", "[]\n"),
+        ("gh api repos/a/b/pulls --jq '[.[] | {a: (.b | length)}]'", '[{"a":1}]\n'),
+    ],
+)
+def test_what_git_may_print_is_obeyed(command: str, observation: str) -> None:
+    """A rule speaks of the call, and accepts what tool and configuration may make of it."""
+    constraints = _constraints(command)
+
+    assert constraints
+    assert not _violated(constraints, observation)
+
+
+@pytest.mark.parametrize(
+    ("command", "observation"),
+    [
+        ("git log --oneline -1", "1a2b3c4 a\n5d6e7f8 b\n"),
+        ("git log -1 --format='%h|%s'", "1a2b3c4 Fix it\n"),
+        ("git diff -- src", "diff --git a/resrc/a b/resrc/a\n"),
+        ("git commit -m 'Fix it'", "[main 1a2b3c4] Make it\n"),
+        ("git rev-parse HEAD", "HEAD\n"),
+        ("gh pr view --json title,body", '{"title":"x","body":"y"}\n'),
+        ("gh api repos/a/b/pulls --jq '.[] | {id}'", "1\n"),
+    ],
+)
+def test_what_git_cannot_print_is_refused(command: str, observation: str) -> None:
+    """What does not follow from the command line violates a rule."""
+    assert _violated(_constraints(command), observation)
+
+
+def test_a_parallel_commit_leaves_the_log_open() -> None:
+    """What runs at the same time may have committed."""
+    contracts = Contracts(FAMILIES)
+    past = History(("native", "t"))
+    past.append(_step("git commit -am x", "[main 1a2b3c4] x\n", 1))
+    step = _step("git log --oneline -1", "", 2)
+
+    def rules(**fields: object) -> set[str]:
+        values = {name: getattr(step, name) for name in step.__struct_fields__} | fields
+        return {c.rule for c in contracts.constraints(contracts.session(past), Step(**values))}
+
+    assert "git-log-begins" in rules()
+    assert "git-log-begins" not in rules(batch="b", siblings=(Action(tool="Bash", command="git commit -am y"),))
+
+
+def test_another_directory_is_another_repository() -> None:
+    """What one directory showed says nothing of another."""
+    history = ("git commit -am x", "[main 1a2b3c4] x\n")
+
+    here = {c.rule for c in _constraints("git log --oneline -1", history)}
+    there = {c.rule for c in _constraints("git -C ../other log --oneline -1", history)}
+
+    assert here - there == {"git-log-begins"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("Fix it\n\nBecause.\n", "Fix it"), ("\n\nFix\n  it  \n\nb", "Fix it"), ("", ""), ("a\tb", "a\tb")],
+)
+def test_subjects(text: str, expected: str) -> None:
+    """A subject is the first paragraph on one line."""
+    assert subject(text) == expected
