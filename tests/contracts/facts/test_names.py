@@ -1,0 +1,169 @@
+"""Facts about names: what a listing's lines may be, and where nothing is said."""
+
+import pytest
+import re2
+
+from verifierd.contracts.calls import calls
+from verifierd.contracts.document import bundled
+from verifierd.contracts.engine import Contracts
+from verifierd.contracts.facts.names import FACTS
+from verifierd.contracts.state.session import Session
+from verifierd.types import Action, Origin, Step
+
+PROGRAMS = Contracts(bundled()).programs
+
+
+def _text(fact: str, command: str) -> str | None:
+    step = Step(
+        format="native",
+        trajectory="names",
+        index=1,
+        action=Action(tool="Bash", command=command),
+        observation="",
+        cwd="/work/p",
+        origin=Origin(path="-", offset=0),
+    )
+    found = list(FACTS[fact](calls(step, PROGRAMS)[-1], Session()))
+    return (found[0].text or str(dict(found[0].values))) if found else None
+
+
+def _fits(fact: str, command: str, line: str) -> bool:
+    text = _text(fact, command)
+    assert text is not None
+    return re2.search(text, line) is not None
+
+
+@pytest.mark.parametrize(
+    ("command", "good", "bad"),
+    [
+        ("find src -type f", "src/a/b.c", "lib/b.c"),
+        ("find src/ -name '*.c'", "src//b.c", "srcs/b.c"),
+        ("find", "./a", "a"),
+        ("find -L . -maxdepth 2", "./a/b", "./a/b/c"),
+        ("find ~/.config 'a b'", "/home/ada/.config/x", "/home/ada/.cache/x"),
+        ("find $HOME/x", "/home/ada/x/y", "/home/ada/y"),
+        ("time find a -print", "a", "b"),
+        ("find src", "find: src/x: Permission denied", "x"),
+    ],
+)
+def test_results_lie_below_a_starting_point(command: str, good: str, bad: str) -> None:
+    """As it is spelt, with either number of slashes, no deeper than asked for."""
+    assert _fits("found-below", command, good)
+    assert not _fits("found-below", command, bad)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find . -exec echo {} +",
+        "find . -printf '%f'",
+        "find . -print0",
+        "find . -ls",
+        "find $X -name a",
+        "find . -name a $MORE",
+        "find . -maxdepth $N",
+        "ls | find",
+    ],
+)
+def test_nothing_is_said_of_other_searches(command: str) -> None:
+    """Those that print something else, or look who knows where."""
+    assert _text("found-below", command) is None
+    assert _text("found-names", command) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "good", "bad"),
+    [
+        ("find . -name '*.go'", "./a/b.go", "./a/b.gone"),
+        ("find . -iname 'read?e*'", "./README.md", "./REDME"),
+        ("find . -type f \\( -name a -o -name b \\) -not -path './x/*'", "./b", "./c"),
+        ("find . -name node_modules -prune -o -name '*.ts' -print", "./a.ts", "./a.js"),
+    ],
+)
+def test_results_have_a_name_as_asked_for(command: str, good: str, bad: str) -> None:
+    """Of any alternative."""
+    assert _fits("found-names", command, good)
+    assert not _fits("found-names", command, bad)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find . -type d -o -name a",
+        "find . ! -name a",
+        "find . -not \\( -name a \\)",
+        "find . -name '[ab]'",
+        "find . -type f",
+        "find . \\( -name a -o \\( -type d -name b \\) \\)",
+    ],
+)
+def test_no_name_is_asked_for(command: str) -> None:
+    """By every alternative, in a form that is understood."""
+    assert _text("found-names", command) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "good", "bad"),
+    [
+        ("ls", "a.c", "src/a.c"),
+        ("ls -aF src", "bin/", "src/bin/"),
+        ("ls src lib", "src:", "src/a:"),
+        ("ls src/a.c", "src/a.c", "src/b.c"),
+        ("ls ~/bin", "/home/ada/bin", "/home/ada/etc"),
+    ],
+)
+def test_lines_of_ls_are_names_or_its_words(command: str, good: str, bad: str) -> None:
+    """Without a slash within, for a directory."""
+    assert _fits("listed-names", command, good)
+    assert not _fits("listed-names", command, bad)
+
+
+@pytest.mark.parametrize("command", ["ls -R", "ls -i", "ls -m", "ls --format=commas", "ls */", "ls $X", 'ls "$(pwd)"'])
+def test_other_forms_of_ls_are_left_alone(command: str) -> None:
+    """Their lines are something else, or their words are not known."""
+    assert _text("listed-names", command) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "good", "bad"),
+    [
+        ("ls src/*.go", "src/a.go", "a.go"),
+        ("ls -d */", "src/", "src"),
+        ("ls a.md b*.md", "bc.md", "c.md"),
+    ],
+)
+def test_lines_of_ls_are_what_its_wildcards_mean(command: str, good: str, bad: str) -> None:
+    """Where no directory can be among them, or is shown itself."""
+    assert _fits("listed-words", command, good)
+    assert not _fits("listed-words", command, bad)
+
+
+@pytest.mark.parametrize(
+    "command", ["ls src/*", "ls src", "ls *.d", "ls {a,b}.md", "ls {a,b}/*.md", "ls -d *", "ls $X.md"]
+)
+def test_directories_are_listed_with_what_they_hold(command: str) -> None:
+    """So nothing is said where there may be one; nor where a word may begin in several ways."""
+    assert _text("listed-words", command) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "good", "bad"),
+    [
+        ("wc -l a.c", "  12 a.c", "12 b.c"),
+        ("wc a.c b.c", "  1  2  3 total", "total"),
+        ("wc -l *.c", "12 x.c", "12 x.h"),
+        ("du -sh src", "1,5M\tsrc", "1,5M\tsrc/a"),
+        ("du src", "12\tsrc/a", "12\tlib"),
+    ],
+)
+def test_counts_end_with_a_file(command: str, good: str, bad: str) -> None:
+    """One of the command line's."""
+    assert _fits("counted-files", command, good)
+    assert not _fits("counted-files", command, bad)
+
+
+def test_a_program_that_is_located_is_named() -> None:
+    """One at a time."""
+    assert _text("located-name", "which /usr/bin/python3") == "{'name': 'python3'}"
+    assert _text("located-name", "command -v node") == "{'name': 'node'}"
+    assert _text("located-name", "which a1 b1") is None
