@@ -343,6 +343,25 @@ def test_a_person_or_an_unknown_tool_may_write() -> None:
         assert _known(files) == {}
 
 
+def test_an_agent_that_runs_on_may_write_at_any_time() -> None:
+    """After one was started in the background nothing is sure any more."""
+    files = Files()
+
+    _tell(files, _step("Task", {"prompt": "fix", "run_in_background": True}, "Async agent launched"))
+    _tell(files, _read(1, "a", "b"))
+
+    assert _known(files) == {}
+
+
+def test_the_number_of_files_is_bounded() -> None:
+    """A listing of no end is not kept."""
+    files = Files()
+    for number in range(3_000):
+        files.learn(f"/repo/f{number}.py", [(1, "x")])
+
+    assert len(list(files.under("/repo", 10_000))) == 1_000
+
+
 def test_a_sibling_that_may_write_is_seen() -> None:
     """What runs beside a step must surely write nothing."""
     files = Files()

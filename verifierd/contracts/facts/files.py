@@ -16,8 +16,8 @@ _MOST_KNOWN = 3_000
 _LONGEST_LINE = 1_900
 _LONGEST_FOUND = 200
 """Longer lines may be left out by searching tools."""
-_PROSE = r"^\s*[^\s\d]"
-"""What is no numbered line: a warning, a picture, what a newer version says instead."""
+_PROSE = r"^\s*$|^\s*[^\s\d]|^\s*\d+[^\d→\t\r]"
+"""What is no numbered line: a warning, a picture, what a newer version says or how it numbers instead."""
 _REFUSAL = r"(?i:error|invalid|no replacement|\bnot?\b|parameter|required|must|cannot|fail|denied|timed? ?out)"
 """Where there is no flag for it, an editor may have refused in words."""
 _PLAIN = re.compile(r"[A-Za-z0-9_ ]")

@@ -18,7 +18,10 @@ from verifierd.types import Action, ObservationKind, Step
 __all__ = ("Files", "Hunk", "Window", "patched", "window")
 
 _MOST_CHARACTERS = 4_000_000
+_MOST_FILES = 1_000
 _MOST_LINES = 20_000
+_MOST_CHANGES = 100
+"""More changes of one file at once are not followed."""
 _LONGEST_LINE = 1_900
 """Longer lines are cut by those who show them."""
 _READ_LIMIT = 2_000
@@ -31,6 +34,7 @@ _HARMLESS_TOOLS = frozenset({
 })  # fmt: skip
 _TOLD = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
 """Tools whose own steps tell in their turn what they wrote; they run one after the other."""
+_AGENTS = frozenset({"Agent", "SendMessage", "Task", "TeamCreate", "spawn_agent"})
 _EDITORS = frozenset({"file_editor", "str_replace_based_edit_tool", "str_replace_editor"})
 _HARMLESS = frozenset({
     "[", "basename", "cat", "cd", "chmod", "cmp", "column", "comm", "cut", "date", "df", "diff", "dirname", "du",
@@ -129,6 +133,7 @@ class Files:
         self.turn: str | None = None
         self._files: OrderedDict[str, _File] = OrderedDict()
         self._sizes: dict[str, int] = {}
+        self._total = 0
 
     def known(self, path: str, *, edited: bool = False) -> Mapping[int, str]:
         """The lines of a file that surely read so now.
@@ -173,6 +178,7 @@ class Files:
         """Anything may have been written."""
         self._files.clear()
         self._sizes.clear()
+        self._total = 0
 
     def forget(self, word: str) -> None:
         """A path may have been written: whatever has a name like its last one, in any spelling, is forgotten."""
@@ -246,7 +252,7 @@ class Files:
                 path = path_in(cwd, change.to)
             if change.kind == "A":
                 self.write(path, "".join(f"{line}\n" for line in change.lines))
-            elif change.kind == "M" and file is not None:
+            elif change.kind == "M" and file is not None and len(change.hunks) <= _MOST_CHANGES:
                 for hunk in change.hunks:
                     old, new = "\n".join(hunk.old), "\n".join(hunk.new)
                     # Whole lines: a text inside one does not do.
@@ -262,13 +268,15 @@ class Files:
     def _keep(self, key: str, file: _File) -> None:
         self._files[key] = file
         self._files.move_to_end(key)
-        self._sizes[key] = file.size
-        while sum(self._sizes.values()) > _MOST_CHARACTERS and self._files:
+        size = file.size
+        self._total += size - self._sizes.get(key, 0)
+        self._sizes[key] = size
+        while self._files and (self._total > _MOST_CHARACTERS or len(self._files) > _MOST_FILES):
             self._drop(next(iter(self._files)))
 
     def _drop(self, key: str) -> None:
         del self._files[key]
-        del self._sizes[key]
+        self._total -= self._sizes.pop(key)
 
     def _tool(self, step: Step) -> None:
         """What an agent's tool showed or wrote."""
@@ -286,6 +294,8 @@ class Files:
             self._patched(step, patch_text(step.action.input))
         elif tool not in _HARMLESS_TOOLS:
             self.forget_all()
+            # An agent that runs on beside this one may write at any time.
+            self.doubtful = self.doubtful or (tool in _AGENTS and (not told or bool(fields.get("run_in_background"))))
 
     def _read(self, step: Step) -> None:
         path = step.action.fields.get("file_path")
@@ -352,7 +362,7 @@ class Files:
             self.forget(path)
         else:
             edits = fields.get("edits") if tool == "MultiEdit" else [fields]
-            if not isinstance(edits, list):
+            if not isinstance(edits, list) or len(edits) > _MOST_CHANGES:
                 self.forget(path)
                 return
             for edit in edits:
@@ -406,7 +416,7 @@ class Files:
     def _ran(self, call: Call, part: Part, step: Step) -> None:
         """Forget what a program may have written; learn what it surely wrote."""
         in_place = call.name == "sed" and call.given("-i", "--in-place")
-        if call.name == "apply_patch":
+        if call.name == "apply_patch" and part.runs != "maybe":
             self._patched(msgspec.structs.replace(step, cwd=call.cwd), call.document or (call.operands or (None,))[-1])
         elif call.name in _WRITES_OPERANDS or in_place:
             self._named_targets(call)
