@@ -12,7 +12,7 @@ import msgspec
 
 __all__ = ("Shape", "decoded", "encode", "judge", "learn", "merge", "refuses")
 
-_DEEPEST = 3
+_DEEPEST = 2
 _MOST_KEYS = 30
 _MOST_ITEMS = 20
 _LONGEST = 400_000

@@ -13,7 +13,7 @@ from verifierd.types import Action, ObservationKind, Step
 
 __all__ = ("Paths",)
 
-_MOST = 1_000
+_MOST = 300
 _WRITERS = frozenset({"Edit", "MultiEdit", "Write"})
 _HARMLESS_TOOLS = frozenset({
     "Glob", "Grep", "LS", "Read", "Skill", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TodoRead", "TodoWrite",

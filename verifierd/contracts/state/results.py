@@ -1,5 +1,6 @@
 """What the results of each tool of a session had in common: shape, and what they repeated of their input."""
 
+import itertools
 import re
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ _ENOUGH = 3
 _DIFFERENT = 2
 _LONGEST = 200
 _LEFT = 24
+_MOST_PLACES = 1_000
 _IDENTIFIER = re.compile(r"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))(?i:id|uuid|number|slug)$")
 _AGENTS = ("Agent", "Task", "Team", "SendMessage", "Workflow")
 _LISTS = frozenset({"TaskCreate", "TaskGet", "TaskList", "TaskOutput", "TaskStop", "TaskUpdate"})
@@ -134,32 +136,35 @@ def _learn(lesson: Lesson, fields: Mapping[str, str], observation: str) -> None:
     first = lesson.count == 0
     lesson.count += 1
     value = decoded(observation)
+    places: dict[str, set[tuple[str, ...]]] = {}
     if value is not None:
         lesson.json += 1
         lesson.shape = merge(lesson.shape, learn(observation))
+        for text, path in itertools.islice(_places(value), _MOST_PLACES):
+            places.setdefault(text, set()).add(path)
     for name, text in fields.items():
         known = lesson.values.setdefault(name, set())
         if len(known) < 2 * _DIFFERENT:
             known.add(text)
-        found = set(_paths(value, text))
+        found = places.get(text, set())
         lesson.paths[name] = found if first else lesson.paths.get(name, set()) & found
         left = _left(observation, text) if value is None else None
         lesson.left[name] = left if first or lesson.left.get(name) == left else None
 
 
-def _paths(value: object, text: str) -> Iterator[tuple[str, ...]]:
-    """Where an object, or one within it, holds a value."""
+def _places(value: object) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The texts and numbers that an object, or one within it, holds, with the keys that lead to them."""
     if not isinstance(value, dict):
         return
-    for key, inner in list(value.items())[:100]:
-        if _same(inner, text):
-            yield (key,)
-        elif isinstance(inner, dict):
-            yield from ((key, deeper) for deeper, held in list(inner.items())[:100] if _same(held, text))
+    for key, inner in value.items():
+        if isinstance(inner, dict):
+            yield from ((str(held), (key, deeper)) for deeper, held in inner.items() if _is_plain(held))
+        elif _is_plain(inner):
+            yield str(inner), (key,)
 
 
-def _same(value: object, text: str) -> bool:
-    return isinstance(value, str | int) and not isinstance(value, bool) and str(value) == text
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def _left(observation: str, text: str) -> str | None:
