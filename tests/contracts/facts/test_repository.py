@@ -54,7 +54,7 @@ def _violated(constraints: list[Constraint], observation: str) -> set[str]:
         "git show v1.0",
         "git add -v .",
         "git commit --quiet -m x",
-        "git commit",
+        "git commit --fixup HEAD",
         "git rev-parse --git-dir",
         "git rev-parse HEAD:a",
         "git push 2>/dev/null",

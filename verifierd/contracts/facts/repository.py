@@ -393,11 +393,13 @@ def commit_subject(call: Call, session: Session) -> Iterable[Finding]:
     if not _bare(call) or call.given(*_COMMIT_STOPS):
         return
     text = message(call)
-    said = subject(text) if text is not None else None
-    if said is None and call.given("--amend") and call.given("--no-edit"):
+    said = subject(text) if text is not None else ""
+    if text is None and call.given("--amend") and call.given("--no-edit"):
         tree = _tree(call, session)
         said = tree.log[0].partition(" ")[2] if tree is not None and tree.log else ""
-    if said is not None and not said.startswith("#") and (said or call.given("--no-edit")) and len(said) < 1000:
+    if said.startswith("#"):
+        said = ""  # `commit.cleanup` may take it for a comment
+    if len(said) < 1000:
         yield Finding(values={"subject": said})
 
 
@@ -497,7 +499,22 @@ def _pushes(call: Call, _session: Session) -> Iterable[Finding]:
 
 
 def _adds(call: Call, _session: Session) -> Iterable[Finding]:
-    stops = ("-v", "--verbose", "-n", "--dry-run", "-i", "--interactive", "-p", "--patch", "-e", "--edit", "--refresh")
+    stops = (
+        "-v",
+        "--verbose",
+        "-n",
+        "--dry-run",
+        "-i",
+        "--interactive",
+        "-p",
+        "--patch",
+        "-e",
+        "--edit",
+        "--refresh",
+        "--stat",
+        "--numstat",
+        "--summary",
+    )
     if _bare(call) and not call.given(*stops):
         yield Finding()
 
