@@ -3,26 +3,32 @@
 import pytest
 import re2
 
-from verifierd.contracts.calls import calls
+from verifierd.contracts.calls import calls, parts
+from verifierd.contracts.checks import check
 from verifierd.contracts.document import bundled
 from verifierd.contracts.engine import Contracts
 from verifierd.contracts.facts.names import FACTS
 from verifierd.contracts.state.session import Session
-from verifierd.types import Action, Origin, Step
+from verifierd.types import Action, Check, Constraint, Origin, Step
 
 PROGRAMS = Contracts(bundled()).programs
 
 
-def _text(fact: str, command: str) -> str | None:
-    step = Step(
+def _step(command: str) -> Step:
+    return Step(
         format="native",
         trajectory="names",
         index=1,
         action=Action(tool="Bash", command=command),
         observation="",
         cwd="/work/p",
+        exit_code=0,
         origin=Origin(path="-", offset=0),
     )
+
+
+def _text(fact: str, command: str) -> str | None:
+    step = _step(command)
     found = list(FACTS[fact](calls(step, PROGRAMS)[-1], Session()))
     return (found[0].text or str(dict(found[0].values))) if found else None
 
@@ -167,3 +173,29 @@ def test_a_program_that_is_located_is_named() -> None:
     assert _text("located-name", "which /usr/bin/python3") == "{'name': 'python3'}"
     assert _text("located-name", "command -v node") == "{'name': 'node'}"
     assert _text("located-name", "which a1 b1") is None
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("ls -p", "made/\nmain.go\n"),
+        ("ls", "main.go  made  z.go\n"),
+        ("ls", "\x1b[0m\x1b[01;34mmade\x1b[0m\nmain.go\n"),
+        ("ls -lF", "drwxr-xr-x 2 ada staff 64 Jan  9 15:02 made/\n-rw-r--r-- 1 ada staff 0 Jan  9 15:02 main.go\n"),
+    ],
+)
+@pytest.mark.parametrize("made", [True, False])
+def test_names_are_found_however_they_are_shown(command: str, shown: str, *, made: bool) -> None:
+    """With endings, in columns, coloured; what was made must be there, what was removed cannot."""
+    session = Session()
+    past = _step("mkdir made && touch main.go" if made else "rm -r made main.go")
+    session.observe(past, parts(past, PROGRAMS), calls(past, PROGRAMS))
+    step = _step(command)
+    session.expect(step)
+
+    fact, kind = ("made-names", Check.NAMES) if made else ("removed-names", Check.NOT_NAMES)
+    (finding,) = FACTS[fact](calls(step, PROGRAMS)[0], session)
+
+    constraint = Constraint(rule="r", check=kind, text=finding.text or "", texts=finding.texts or ())
+    assert set(constraint.texts) == {"made", "main.go"}
+    assert check(constraint, shown, status=0, succeeded=True).violated is not made

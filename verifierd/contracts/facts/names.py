@@ -41,8 +41,11 @@ _FIND_VALUES = frozenset({
 })  # fmt: skip
 _MOST = 20
 _NAME = re.compile(r"[\w.+@-]{1,100}")
-_PLAIN_NAME = r"^(?:.*/)?(?P<name>[^/]*?)[*/@|=%>]?$"
-_LONG_NAME = r"(?:^|[\s/])(?P<name>[^\s/]+?)[*/@|=%>]?(?: -> .*)?$"
+_COLOUR = r"(?:\x1b\[[\d;]*[mK])*"
+_SHOWN = rf"{_COLOUR}(?P<name>[^\s/\x1b]+?){_COLOUR}[*/@|=%>]?{_COLOUR}"
+_PLAIN_NAME = rf"{_SHOWN}(?:\s|$)"
+"""A name by itself, or in one of several columns, as on a terminal."""
+_LONG_NAME = rf"(?:^|\s){_SHOWN}(?: -> .*)?$"
 
 
 def listed(call: Call, _session: Session) -> Iterable[Finding]:
