@@ -35,12 +35,11 @@ _QUIET_PROGRAMS = frozenset(
      "git rev-parse", "git rm", "git shortlog", "git show", "git status"}
 )  # fmt: skip
 """Programs that leave the branch and its history alone."""
+_RUNS = re.compile(r"\b(?:git|gh|make|sh|bash|zsh|rtk)\b")
 _MOVES = re.compile(
-    r"\b(?:git|gh|make|sh|bash|zsh|rtk)\b.*\b(?:am|bisect|branch|checkout|cherry-pick|commit|merge|pull|rebase|reset"
-    r"|revert|stash|switch|worktree|update-ref)\b"
+    r"\b(?:am|bisect|branch|checkout|cherry-pick|commit|merge|pull|rebase|reset|revert|stash|switch|worktree|update-ref)\b"
 )
 _BRANCH = re.compile(r"^On branch (\S+)$", re.MULTILINE)
-_SHORT_BRANCH = re.compile(r"^## (?!No commits yet|HEAD )(\S+?)(?:\.\.\.\S+(?: \[.*\])?)?$", re.MULTILINE)
 _COMMIT = re.compile(r"^\[(\S+|[^\[\]\n]{1,40})(?: \([^()\n]{1,40}\))? ([0-9a-f]{4,64})\] (.*)$", re.MULTILINE)
 _LOG_LINE = re.compile(r"[0-9a-f]{4,64} .*")
 _NAME = re.compile(r"\S{1,250}")
@@ -148,7 +147,7 @@ class Repository:
         queries = [call for call in calls if call.name == "git status"]
         others = {call.name for call in calls} - {"git status", "git log", "cd", "pwd", "git add", "echo"}
         if len(queries) == 1 and not others:
-            found = _BRANCH.findall(text) or _SHORT_BRANCH.findall(text)
+            found = _BRANCH.findall(text) or _short_branches(text)
             if len(found) == 1:
                 self._at(queries[0].cwd).branch = found[0]
         if len(parts) == 1 and len(calls) == 1 and parts[0].shown:
@@ -178,7 +177,13 @@ def harmless(action: Action) -> bool:
     """Does an action surely leave branch and history alone, as far as a glance tells?"""
     if action.command is None:
         return action.tool in _QUIET_TOOLS
-    return len(action.command) < _LOOK and not _MOVES.search(action.command.replace("\n", " "))
+    return len(action.command) < _LOOK and not (_RUNS.search(action.command) and _MOVES.search(action.command))
+
+
+def _short_branches(text: str) -> list[str]:
+    """The branches that `git status -b` names."""
+    heads = [line[3:].partition("...")[0] for line in text.split("\n") if line.startswith("## ")]
+    return [head for head in heads if _NAME.fullmatch(head)]
 
 
 def _quiet(call: Call) -> bool:
