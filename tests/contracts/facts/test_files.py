@@ -101,6 +101,19 @@ def test_the_anchor_is_the_first_line_that_says_something() -> None:
     assert not compiled.search("17\tif (a[0] == '\\d+') {")
 
 
+def test_an_edit_says_what_its_snippet_shows() -> None:
+    """The new text at its place, with its neighbours; nothing where every occurrence goes."""
+    session = _session({4: "a", 5: "b", 6: "c"})
+    given = {"file_path": PATH, "old_string": "b", "new_string": "b1\nb2"}
+
+    (finding,) = FACTS["snippet-known"](Call(name="Edit", tool=True, input=given, cwd="/repo"), session)
+
+    assert finding.known == {4: "a", 5: "b1", 6: "b2", 7: "c"}
+    everywhere = Call(name="Edit", tool=True, input=given | {"replace_all": True}, cwd="/repo")
+    assert list(FACTS["snippet-known"](everywhere, session)) == []
+    assert session.files.known(PATH) == {4: "a", 5: "b", 6: "c"}, "asking changes nothing"
+
+
 def test_found_lines_are_matched_by_file() -> None:
     """Grep over a directory names each file, from where it ran or in full."""
     session = _session({3: "x = 1"})

@@ -143,6 +143,21 @@ def viewed_known(call: Call, session: Session) -> Iterable[Finding]:
             yield Finding(known=known)
 
 
+def snippet_known(call: Call, session: Session) -> Iterable[Finding]:
+    """The lines around an edit, for the versions that show them."""
+    path = call.input.get("file_path", call.input.get("path"))
+    old = call.input.get("old_string", call.input.get("old_str"))
+    new = call.input.get("new_string", call.input.get("new_str", ""))
+    if not isinstance(path, str) or not isinstance(old, str) or not isinstance(new, str):
+        return
+    if call.input.get("replace_all") or not session.files.steady(session.turn, session.siblings):
+        return
+    known = session.files.after(path_in(call.cwd, path), old, new, drops_line="old_string" in call.input)
+    known = {number: text for number, text in known.items() if len(text) < _LONGEST_LINE and "\ufffd" not in text}
+    if any(map(str.strip, known.values())):
+        yield Finding(known=known)
+
+
 def printed_known(call: Call, session: Session) -> Iterable[Finding]:
     """Lines of one file that the shell prints without numbers.
 
@@ -229,6 +244,7 @@ FACTS: Mapping[str, Fact] = {
     "read-edited": read_edited,
     "read-anchor": read_anchor,
     "edited-anchor": edited_anchor,
+    "snippet-known": snippet_known,
     "viewed-known": viewed_known,
     "printed-known": printed_known,
     "numbered-known": numbered_known,

@@ -228,18 +228,18 @@ class Files:
         file = self._files.get(key)
         self.forget(path)
         old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
-        if file is None or not old:
-            return
-        if drops_line and not new and not old.endswith("\n"):
-            # It goes only where one follows, which only a text known beyond `old` can tell.
-            if file.whole and not everywhere and old + "\n" in _text(file):
-                old += "\n"
-            elif not file.whole:
-                return
-        changed = _replaced(file, old, new, everywhere=everywhere)
+        changed = _after(file, old, new, everywhere=everywhere, drops_line=drops_line) if file is not None else None
         if changed is not None and changed.lines:
             changed.edited = True
             self._keep(key, changed)
+
+    def after(self, path: str, old: str, new: str, *, drops_line: bool = False) -> Mapping[int, str]:
+        """The lines that would be known if a text were replaced now, in a file that the agent only read so far."""
+        file = None if self.doubtful else self._files.get(_key(path))
+        if file is None or file.edited:
+            return {}
+        changed = _after(file, old.replace("\r\n", "\n"), new.replace("\r\n", "\n"), drops_line=drops_line)
+        return changed.lines if changed is not None else {}
 
     def patch(self, cwd: str | None, files: Iterable[Patched]) -> None:
         """A patch was applied."""
@@ -647,6 +647,19 @@ def _runs(file: _File) -> list[tuple[int, list[str]]]:
         else:
             runs.append((number, [file.lines[number]]))
     return runs
+
+
+def _after(file: _File, old: str, new: str, *, everywhere: bool = False, drops_line: bool = False) -> _File | None:
+    """What is known after an edit; None if nothing is."""
+    if not old:
+        return None
+    if drops_line and not new and not old.endswith("\n"):
+        # It goes only where one follows, which only a text known beyond `old` can tell.
+        if not file.whole:
+            return None
+        if not everywhere and old + "\n" in _text(file):
+            old += "\n"
+    return _replaced(file, old, new, everywhere=everywhere)
 
 
 def _replaced(file: _File, old: str, new: str, *, everywhere: bool = False, lines: bool = False) -> _File | None:
