@@ -12,7 +12,7 @@ from verifierd.types import Step
 
 __all__ = ("Call", "Part", "calls", "parts", "path_in")
 
-_ENDS = frozenset({"exec", "exit", "return"})
+_ENDS = frozenset({"exec", "exit", "return", "trap"})
 _PREFIXES = frozenset({"command", "builtin", "env", "nohup", "sudo", "time"})
 _MOST = 200
 
@@ -125,6 +125,8 @@ def parts(step: Step, programs: Mapping[str, Program]) -> list[Part]:
     command = step.action.command
     if command is None or "powershell" in step.tool.lower() or len(command) > 100_000:
         return []
+    if step.format == "codex" and step.cwd is not None and step.cwd[1:2] == ":":
+        return []  # its shell on Windows is PowerShell
     try:
         script = read(command.replace("\r\n", "\n"))
     except Unread:
@@ -214,7 +216,7 @@ def _follow(part: Part, place: _Place) -> None:
         place.cwd = call.path(word) if word is not None and word != "-" and not call.globs else None
     elif call.name == "popd":
         place.cwd = None
-    elif call.name in _ENDS or (call.name == "set" and call.given("-e", "-o", "-u")):
+    elif call.name in _ENDS or (call.name == "set" and call.options):
         place.ended = True
 
 
@@ -241,6 +243,8 @@ def _streams(
 
 
 def _call(command: Command, place: _Place, programs: Mapping[str, Program], *, piped: bool) -> Call | None:
+    if command.name is None and command.assigned:
+        return Call(name="=", cwd=place.cwd, command=command)
     if command.name is None or command.name.text is None or command.name.globs:
         return None
     words = [command.name, *command.args]

@@ -21,6 +21,8 @@ __all__ = ("Outcome", "check", "pattern")
 
 _MOST_LINES = 5_000
 _MOST_SPANS = 20
+_KILLED = frozenset({124, 129, 130, 137, 143})
+"""Statuses of what somebody else ended: a limit of time, a signal."""
 _NUMBER = re.compile(r"\s*(-?\d{1,18})\s*")
 
 Span = tuple[int, int]
@@ -104,7 +106,8 @@ def check(constraint: Constraint, observation: str, *, status: int | None, succe
     if scope is None:
         return _OUT
     if constraint.check is Check.STATUS:
-        return _status(constraint, scope)
+        outcome = _status(constraint, scope)
+        return _OUT if outcome.violated and constraint.tolerates and _diagnosed(constraint, scope) else outcome
     if len(scope.lines) > _MOST_LINES:
         return _OUT
     outcome = _CHECKS[constraint.check](constraint, scope)
@@ -202,10 +205,12 @@ def _contains(constraint: Constraint, scope: Scope) -> Outcome:
     at = scope.text.find(text)
     while at >= 0:
         end = at + len(text)
-        edges = (at == 0 or scope.text[at - 1] == "\n") and scope.text[end : end + 1] in {"", "\n", "\r", " ", "\t"}
-        if edges or not constraint.whole:
+        # What was printed before may have left its last line open.
+        if not constraint.whole or scope.text[end : end + 1] in {"", "\n", "\r", " ", "\t"}:
             return Outcome(spans=((scope.start + at, scope.start + end),))
         at = scope.text.find(text, at + 1)
+    if "\r" in scope.text and "\n" in text:
+        return _OUT  # the ends of its lines may read otherwise
     return _bad([], f"{_quoted(text)} is missing")
 
 
@@ -323,9 +328,7 @@ def _numbered(constraint: Constraint, scope: Scope) -> Outcome:
             return _bad([line.span], f"observed {_quoted(line.text)}, expected line {expected}")
         spans.append(line.span)
         expected = number + 1
-    if not spans:
-        return _bad([], "nothing was printed")
-    return Outcome(spans=tuple(spans))
+    return Outcome(applied=bool(spans), spans=tuple(spans))  # an empty file, or none of its lines, has no numbers
 
 
 def _known_lines(constraint: Constraint, scope: Scope) -> Outcome:
@@ -412,7 +415,7 @@ def _placed(scope: Scope, found: tuple[bool, str, Sequence[Span]]) -> Outcome:
 
 
 def _status(constraint: Constraint, scope: Scope) -> Outcome:
-    if scope.status is None:
+    if scope.status is None or scope.status in _KILLED:
         return _OUT
     if _within(constraint, scope.status):
         return _HELD

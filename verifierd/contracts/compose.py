@@ -26,6 +26,17 @@ _KEPT = {
     "reorder": frozenset({Check.EVERY_LINE, Check.ABSENT, Check.NOT_NAMES, Check.LINES, Check.EMPTY}),
 }
 """What still holds after a filter."""
+_TERSE = frozenset(
+    f"git {name}"
+    for name in (
+        "blame", "branch", "cat-file", "config", "describe", "diff", "diff-tree", "for-each-ref", "grep", "log",
+        "ls-files", "ls-tree", "merge-base", "reflog", "remote", "rev-list", "rev-parse", "shortlog", "show", "stash",
+        "status", "tag",
+    )
+) | {"git", "go", "gofmt", "gh", "rg"}  # fmt: skip
+"""Programs that write nothing but what looks like a diagnostic to standard error, though they may when they succeed."""
+_REFUSED = r"^(?:\(eval\)|(?:[\w.:/ -]*/)?-?(?:ba|z|da|k)?sh(?:\.exe)?)(?::|\[)"
+"""A shell's own diagnostics: it may refuse a whole line, or leave off in the middle of it."""
 _MARKER = re.compile(r"[^\n]{2,200}")
 
 
@@ -75,7 +86,11 @@ def _piped(
     for number, stage in enumerate(stages):
         call = part.stages[number]
         program = programs.get(call.name) if call is not None else None
-        through = program.filter if program is not None and call is not None and call.piped else None
+        through = None
+        if program is not None and call is not None and call.piped and not call.given(*program.unless):
+            through = program.filter
+        if number and _loud(part, number - 1, programs):
+            kept = [constraint for constraint in kept if constraint.check in _SOMEWHERE]
         if through is None:
             kept = []
         else:
@@ -96,7 +111,20 @@ def _piped(
             # A pipe hides the status of all but its last stage; what it was is for the tolerance to see.
             given = constraint.given if last else "any"
             kept.append(msgspec.structs.replace(constraint, given=given))
+    if any(_loud(part, number, programs) for number in range(len(stages) - 1)):
+        return [constraint for constraint in kept if constraint.check in _SOMEWHERE]
     return kept
+
+
+def _loud(part: Part, number: int, programs: Mapping[str, Program]) -> bool:
+    """Is what a stage that feeds another writes to standard error shown, and can that be anything?"""
+    call = part.stages[number]
+    if part.errors[number] != "shown":
+        return False
+    if call is None:
+        return True
+    program = programs.get(call.name)
+    return call.name not in _TERSE and not (program is not None and program.quiet)
 
 
 def _segments(parts: Sequence[Part], own: Sequence[Sequence[Constraint]]) -> list[_Segment]:
@@ -139,6 +167,8 @@ def _segment(
                 result.append(_scoped(part_of, segment, parts, [index], programs))
     if segment.mark:
         return result
+    if segment.after is not None and segment.before is None and _shouts(segment, parts, programs):
+        return result
     whole: list[Constraint] = []
     if not speaking:
         empty = [own[index][0] for index in segment.parts if own[index]]
@@ -149,6 +179,12 @@ def _segment(
     elif speaking[0] in sure:
         whole = [constraint for constraint in own[speaking[0]] if constraint.check not in _SOMEWHERE]
     return result + [_scoped(constraint, segment, parts, segment.parts, programs) for constraint in whole]
+
+
+def _shouts(segment: _Segment, parts: Sequence[Part], programs: Mapping[str, Program]) -> bool:
+    """May a part outside a segment write anything to standard error, which some harnesses put at the very end?"""
+    others = [part for index, part in enumerate(parts) if index not in segment.parts]
+    return any(_loud(part, number, programs) for part in others for number in range(len(part.stages)))
 
 
 def _prints(part: Part) -> bool:
@@ -232,7 +268,7 @@ def _scoped(
 
 
 def _tolerated(parts: Sequence[Part], indices: Sequence[int], programs: Mapping[str, Program]) -> str:
-    """The pattern of diagnostics that may stand between; empty where none can.
+    """The pattern of diagnostics that may stand between.
 
     In a step that went well, a quiet program that surely succeeded wrote none.
     """
@@ -247,10 +283,10 @@ def _tolerated(parts: Sequence[Part], indices: Sequence[int], programs: Mapping[
             if call is None or program is None or not program.quiet or not (part.succeeds and last):
                 names.append(re.escape(call.name.split()[0]) if call is not None else r"[\w.-]+")
     if not names:
-        return ""
+        return _REFUSED
     programs_ = "|".join(sorted(set(names)))
     return (
-        rf"^(?:.*/)?(?:{programs_})(?:\.exe)?: |^(?:\(eval\)|-?bash|zsh|sh)(?::|\[)"
+        rf"^(?:.*/)?(?:{programs_})(?:\.exe)?:(?:\d+:)? |{_REFUSED}"
         r"|(?i:^(?:fatal|error|err|warning|warn|hint|usage|note|traceback|panic|exception|failed|npm err!?|npm warn)\b)"
     )
 
@@ -260,7 +296,7 @@ def _status(parts: Sequence[Part], found: Sequence[Sequence[Sequence[Constraint]
     certain: Constraint | None = None
     first = True
     for part, stages in zip(parts, found, strict=True):
-        if part.runs == "maybe" and part.link == ";":
+        if part.runs != "always" and part.link == ";":
             return []
         own = next((c for c in stages[-1] if c.check is Check.STATUS), None) if not part.negated else None
         zero = certain is not None and certain.low == certain.high == 0
@@ -271,4 +307,8 @@ def _status(parts: Sequence[Part], found: Sequence[Sequence[Sequence[Constraint]
         elif not zero:
             certain = own if own is not None and own.low == own.high == 0 else None
         first = False
-    return [certain] if certain is not None else []
+    if certain is None:
+        return []
+    last = parts[-1].stages[-1]
+    own_words = rf"|^(?:.*/)?{re.escape(last.name.split()[0])}(?:\.exe)?:(?:\d+:)? " if last is not None else ""
+    return [msgspec.structs.replace(certain, tolerates=_REFUSED + own_words)]

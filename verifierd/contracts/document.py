@@ -129,7 +129,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         values: Options that take a value, with their dashes.
         filter: What it does with the lines of its standard input: `same` passes all on, `subset` some in their order,
             `reorder` some in another order; None for anything else.
-        quiet: It writes nothing to standard error if it succeeds.
+        unless: Options with which it is no such filter, as they change the lines (`uniq -c`).
+        quiet: It writes nothing to standard error if it succeeds, and else only diagnostics that begin with its name.
     """
 
     name: str
@@ -137,6 +138,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     subcommands: bool = False
     values: tuple[str, ...] = ()
     filter: Literal["same", "subset", "reorder"] | None = None
+    unless: tuple[str, ...] = ()
     quiet: bool = False
 
 
