@@ -50,7 +50,19 @@ def test_a_person_reads_a_few_lines_a_file(tmp_path: Path) -> None:
         "    tools: bash 3",
         "    not judged: still_running 1",
         "    unread lines: not_json 1",
+        "    others: step 3: a command was left running",
     ]
+
+
+def test_a_session_s_habits_are_shown(tmp_path: Path) -> None:
+    """Each with its reason, in words and in JSON; the contract's keys stay."""
+    path = tmp_path / "c.jsonl"
+    path.write_bytes(jsonl(*claude("s", [("toolu_01", "git add a", "ok \u2713 1 file changed, 1 insertion(+)\n")])))
+
+    assert "    rewritten: step 1: `git` printed" in verifierd("inspect", path).stdout
+    profile = json.loads(verifierd("inspect", "--json", path).stdout)["files"][0]["profile"]
+
+    assert [(habit["habit"], habit["trajectories"]) for habit in profile] == [("rewritten", 1)]
 
 
 def test_several_files_are_added_up(tmp_path: Path) -> None:

@@ -85,6 +85,9 @@ def _show(screen: Console, name: str, file: Mapping[str, Any]) -> None:
     ):
         if counts:
             _row(screen, f"{title}: {', '.join(f'{key} {count:,}' for key, count in counts.items())}")
+    for habit in file.get("profile", ()):
+        among = f" ({counted(habit['trajectories'], 'trajectory')})" if file["trajectories"] > 1 else ""
+        _row(screen, f"{habit['habit']}{among}: {habit['evidence']}")
 
 
 def _row(screen: Console, text: str) -> None:

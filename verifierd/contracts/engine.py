@@ -5,12 +5,15 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from verifierd.contracts.calls import Call, parts, tool_call
+import msgspec
+
+from verifierd.contracts.calls import Call, Part, parts, tool_call
 from verifierd.contracts.checks import pattern
 from verifierd.contracts.compose import compose
 from verifierd.contracts.document import Family, Program, Rule
 from verifierd.contracts.facts import FACTS
 from verifierd.contracts.facts.base import Finding
+from verifierd.contracts.state.profile import Profile, foreign
 from verifierd.contracts.state.session import Session
 from verifierd.errors import ContractError
 from verifierd.types import Check, Constraint, History, Step
@@ -83,12 +86,14 @@ class Contracts:
 
     def observe(self, session: Session, step: Step) -> None:
         """Tell a session of a step that happened."""
-        read = parts(step, self.programs)
+        session.observe(step, *self.read(session.profile, step))
+
+    def read(self, profile: Profile, step: Step) -> tuple[list[Part], list[Call]]:
+        """The parts of a step's command line and everything that it calls, as far as this session's can be told."""
         if step.action.command is None:
-            calls = [tool_call(step)]
-        else:
-            calls = [stage for part in read for stage in part.stages if stage is not None]
-        session.observe(step, read, calls)
+            return [], [tool_call(step)]
+        read = parts(step, self.programs) if profile.reads(step) else []
+        return read, [stage for part in read for stage in part.stages if stage is not None]
 
     def constraints(self, session: Session, step: Step) -> list[Constraint]:
         """What the observation of a step must obey, after what the session has shown.
@@ -101,16 +106,18 @@ class Contracts:
             rules = self._by_tool.get(step.tool, []) + [
                 rule for prefix, rules in self._by_prefix.items() if step.tool.startswith(prefix) for rule in rules
             ]
-            return self._said(rules, call, session)
-        if session.profile.rewritten:
+            return _tolerant(self._said(rules, call, session), "<system-reminder>")
+        profile = session.profile
+        if profile.rewritten:
             return []
-        read = parts(step, self.programs)
+        read, called = self.read(profile, step)
         found = [
-            [self._said(self._by_program.get(call.name, []), call, session) if call is not None else []
+            [self._said(self._by_program.get(call.name, []), call, session)
+             if call is not None and profile.applies(call) else []
              for call in part.stages]
             for part in read
         ]  # fmt: skip
-        return compose(read, found, self.programs)
+        return _tolerant(compose(read, found, self.programs), foreign(called))
 
     def _said(self, rules: Sequence[Rule], call: Call, session: Session) -> list[Constraint]:
         """What the rules say of one call."""
@@ -123,6 +130,18 @@ class Contracts:
                     if constraint is not None:
                         result.append(constraint)
         return result
+
+
+def _tolerant(constraints: list[Constraint], lines: str) -> list[Constraint]:
+    """The constraints, out of force where they are violated and one of these lines stands in their scope."""
+    if not lines:
+        return constraints
+    return [
+        msgspec.structs.replace(
+            constraint, tolerates=f"{constraint.tolerates}|{lines}" if constraint.tolerates else lines
+        )
+        for constraint in constraints
+    ]
 
 
 def _concerns(rule: Rule, call: Call) -> bool:

@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from verifierd.adapters import FORMATS, detect, open_adapter
+from verifierd.contracts.document import bundled
+from verifierd.contracts.engine import Contracts
+from verifierd.contracts.state.profile import Profile
 from verifierd.errors import FormatError
 from verifierd.pipeline import closed
 from verifierd.sanitize import plain
@@ -17,6 +20,7 @@ __all__ = ("not_understood", "survey", "total")
 
 _HEAD = 64
 _SIZE = 256 * 1024
+_PROFILES = 1000
 
 
 async def survey(path: Path | None, *, format: str = "auto") -> dict[str, Any]:
@@ -100,6 +104,8 @@ def _shown(counts: Mapping[str, int]) -> dict[str, int]:
 
 class _Counts:
     def __init__(self) -> None:
+        self._contracts = Contracts(bundled())
+        self._profiles: dict[str, Profile] = {}
         self._trajectories: set[str] = set()
         self._steps = 0
         self._kinds: Counter[str] = Counter()
@@ -113,6 +119,9 @@ class _Counts:
             self._kinds[step.observation_kind.value] += 1
             self._tools[step.tool] += 1
             self._shell += step.action.command is not None
+            if step.trajectory in self._profiles or len(self._profiles) < _PROFILES:
+                profile = self._profiles.setdefault(step.trajectory, Profile())
+                profile.observe(step, *self._contracts.read(profile, step))
 
     def document(self, adapter: Adapter) -> dict[str, Any]:
         counts = adapter.counts
@@ -129,4 +138,14 @@ class _Counts:
             "by_tool": _shown(self._tools),
             "unknown_records": _shown(counts.unknown),
             "quarantined": dict(counts.quarantined),
+            "profile": self._habits(),
         }
+
+    def _habits(self) -> list[dict[str, Any]]:
+        """Each habit with the number of trajectories that have it and the first one's reason."""
+        seen: dict[str, dict[str, Any]] = {}
+        for profile in self._profiles.values():
+            for habit, sentence in profile.evidence.items():
+                found = seen.setdefault(habit, {"habit": habit, "trajectories": 0, "evidence": plain(sentence)})
+                found["trajectories"] += 1
+        return sorted(seen.values(), key=lambda found: str(found["habit"]))

@@ -1,7 +1,8 @@
 """`contracts`: what the observation must obey, part by part."""
 
 from verifierd.contracts.checks import check
-from verifierd.contracts.tails import visible
+from verifierd.contracts.tails import cut, visible
+from verifierd.scoring.normalise import normalise
 from verifierd.types import Check, Constraint, History, Prediction, Score, Signal, Step
 
 __all__ = ("contracts",)
@@ -15,9 +16,10 @@ def contracts(_history: History, step: Step, prediction: Prediction) -> Score:
     Characters count as covered where a constraint holds that observations of the same tool from other sessions violate
     at least half of the time; bounds, order and statuses cover nothing but can contradict.
     """
-    if not prediction.constraints or step.elided is not None:
-        return Score(name="contracts", reason="no constraints" if step.elided is None else "the log cut it")
-    text = visible(step)
+    if not prediction.constraints or cut(step):
+        return Score(name="contracts", reason="no constraints" if not cut(step) else "the log cut it")
+    uncoloured = normalise(visible(step), step, ("ansi",))
+    text = uncoloured.value
     spans: list[tuple[int, int]] = []
     signals: list[Signal] = []
     violated = status_checked = False
@@ -31,7 +33,8 @@ def contracts(_history: History, step: Step, prediction: Prediction) -> Score:
         status_checked = status_checked or constraint.check is Check.STATUS
         if outcome.violated:
             violated = violated or constraint.deciding
-            signals += _signals(constraint, outcome.spans, outcome.found, step)
+            places = tuple(uncoloured.span(start, end) for start, end in outcome.spans)
+            signals += _signals(constraint, places, outcome.found, step)
         elif constraint.power >= _LEAST_POWER:
             spans += outcome.spans
             empty = empty or constraint.check is Check.EMPTY
