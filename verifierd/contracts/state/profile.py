@@ -46,7 +46,8 @@ _OTHERS: dict[str, str] = {
 """The lines of programs that a name is often an alias of."""
 _TRANSLATED: dict[str, str] = {
     "git": (
-        r"^(?:Auf Branch|Sur la branche|En la rama|No ramo|Sul branch|\x{41d}\x{430} \x{432}\x{435}\x{442}\x{43a}\x{435}"
+        r"^(?:Auf Branch|Sur la branche|En la rama|No ramo|Sul branch"
+        r"|\x{41d}\x{430} \x{432}\x{435}\x{442}\x{43a}\x{435}"
         r"|位于分支|ブランチ|현재 브랜치|Op branch"
         r"|Na gałęzi|På grenen|On the branch) "
     ),
