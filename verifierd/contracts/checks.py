@@ -23,6 +23,8 @@ _MOST_LINES = 5_000
 _MOST_SPANS = 20
 _KILLED = frozenset({124, 129, 130, 137, 143})
 """Statuses of what somebody else ended: a limit of time, a signal."""
+_NOT_RUN = frozenset({126, 127})
+"""Statuses of a program that could not be run."""
 _NUMBER = re.compile(r"\s*(-?\d{1,18})\s*")
 
 Span = tuple[int, int]
@@ -194,7 +196,9 @@ def _equals(constraint: Constraint, scope: Scope) -> Outcome:
     return _bad([_whole(scope)], f"observed {_quoted(bare)}" if bare else "nothing was printed")
 
 
-def _empty(_constraint: Constraint, scope: Scope) -> Outcome:
+def _empty(constraint: Constraint, scope: Scope) -> Outcome:
+    if constraint.given == "failure" and scope.status in _KILLED | _NOT_RUN:
+        return _OUT
     if not scope.lines:
         return Outcome(spans=((scope.start, scope.start),))
     return _bad([_whole(scope)], f"observed {_quoted(scope.lines[0].text)}")

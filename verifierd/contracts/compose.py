@@ -33,7 +33,7 @@ _TERSE = frozenset(
         "ls-files", "ls-tree", "merge-base", "reflog", "remote", "rev-list", "rev-parse", "shortlog", "show", "stash",
         "status", "tag",
     )
-) | {"git", "go", "gofmt", "gh", "rg"}  # fmt: skip
+) | {"egrep", "fgrep", "git", "go", "gofmt", "gh", "grep", "rg"}  # fmt: skip
 """Programs that write nothing but what looks like a diagnostic to standard error, though they may when they succeed."""
 _REFUSED = r"^(?:\(eval\)|(?:[\w.:/ -]*/)?-?(?:ba|z|da|k)?sh(?:\.exe)?)(?::|\[)"
 """A shell's own diagnostics: it may refuse a whole line, or leave off in the middle of it."""
@@ -88,7 +88,7 @@ def _piped(
         program = programs.get(call.name) if call is not None else None
         through = None
         if program is not None and call is not None and call.piped and not call.given(*program.unless):
-            through = program.filter
+            through = program.filter if len(call.operands) <= program.words else None
         if number and _loud(part, number - 1, programs):
             kept = [constraint for constraint in kept if constraint.check in _SOMEWHERE]
         if through is None:
@@ -108,12 +108,19 @@ def _piped(
                 continue
             if constraint.given == "failure" and not (alone and last):
                 continue  # it may not be this program that failed
-            # A pipe hides the status of all but its last stage; what it was is for the tolerance to see.
-            given = constraint.given if last else "any"
-            kept.append(msgspec.structs.replace(constraint, given=given))
+            kept.append(_conditioned(constraint, last=last, succeeds=last and part.succeeds))
     if any(_loud(part, number, programs) for number in range(len(stages) - 1)):
         return [constraint for constraint in kept if constraint.check in _SOMEWHERE]
     return kept
+
+
+def _conditioned(constraint: Constraint, *, last: bool, succeeds: bool) -> Constraint:
+    """A stage's constraint with the condition that the whole step's status can tell."""
+    low = constraint.low
+    if constraint.check is Check.LINES and constraint.given == "success" and not succeeds:
+        low = None  # a program that fails may print nothing
+    # A pipe hides the status of all but its last stage; what it was is for the tolerance to see.
+    return msgspec.structs.replace(constraint, low=low, given=constraint.given if last else "any")
 
 
 def _loud(part: Part, number: int, programs: Mapping[str, Program]) -> bool:
@@ -193,7 +200,9 @@ def _prints(part: Part) -> bool:
 
 def _silent(part: Part, constraints: Sequence[Constraint]) -> bool:
     """Does a part print nothing, diagnostics aside?"""
-    return not part.shown or any(constraint.check is Check.EMPTY for constraint in constraints)
+    return not part.shown or any(
+        constraint.check is Check.EMPTY and constraint.given != "failure" for constraint in constraints
+    )
 
 
 def _together(own: Sequence[Sequence[Constraint]]) -> list[Constraint]:

@@ -130,6 +130,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         filter: What it does with the lines of its standard input: `same` passes all on, `subset` some in their order,
             `reorder` some in another order; None for anything else.
         unless: Options with which it is no such filter, as they change the lines (`uniq -c`).
+        words: With more operands than this it reads files instead of its standard input.
         quiet: It writes nothing to standard error if it succeeds, and else only diagnostics that begin with its name.
     """
 
@@ -139,6 +140,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     values: tuple[str, ...] = ()
     filter: Literal["same", "subset", "reorder"] | None = None
     unless: tuple[str, ...] = ()
+    words: int = 0
     quiet: bool = False
 
 

@@ -1,9 +1,329 @@
-"""Facts about search."""
+"""Facts about searches: what the lines that `grep`, `git grep` and `rg` print must look like."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from verifierd.contracts.facts.base import Fact
+import msgspec
+
+from verifierd.commandline.reading import Word
+from verifierd.contracts.calls import Call
+from verifierd.contracts.facts import search_tools
+from verifierd.contracts.facts.base import Fact, Finding
+from verifierd.contracts.facts.regex import Dialect, Translated, literal, translate, union
+from verifierd.contracts.facts.search_tools import quoted
+from verifierd.contracts.state.session import Session
 
 __all__ = ("FACTS",)
 
-FACTS: Mapping[str, Fact] = {}
+_TROUBLE = (
+    r"|^(?:\S*/)?(?:[efu]?grep|rg|git)(?:\.exe)?: |^Binary file .* matches\.?$|binary file matches|\[Omitted long "
+    r"|\[\.\.\. (?:omitted|\d+ more) |^(?:rg: )?No files were searched|^Running with --debug"
+    r"|^(?:fatal|warning|error): "
+)
+"""Lines that a search prints besides what it found: it leaves out what is binary or very long."""
+_COMMON = frozenset({
+    "-E", "-F", "-P", "-e", "-f", "-i", "-w", "-x", "-v", "-n", "-o", "-c", "-l", "-q", "-s", "-a", "-m", "-A", "-B",
+    "-C", "--ignore-case", "--word-regexp", "--line-regexp", "--invert-match", "--line-number", "--only-matching",
+    "--count", "--files-with-matches", "--quiet", "--no-messages", "--text", "--max-count", "--after-context",
+    "--before-context", "--context", "--regexp", "--file", "--fixed-strings", "--color", "--line-buffered",
+    "--with-filename", "-H", "--no-filename",
+})  # fmt: skip
+_OWN = {
+    "grep": frozenset({
+        "-G", "-y", "-h", "-r", "-R", "-I", "-U", "--recursive", "--dereference-recursive", "--extended-regexp",
+        "--basic-regexp", "--perl-regexp", "--include", "--exclude", "--exclude-dir", "--exclude-from", "--colour",
+        "--silent", "--binary-files", "--binary", "--no-group-separator", "-d", "-D",
+    }),
+    "git grep": frozenset({
+        "-G", "-h", "-I", "--extended-regexp", "--basic-regexp", "--perl-regexp", "--name-only", "--cached",
+        "--untracked", "--no-color", "--no-index", "--exclude-standard", "--recurse-submodules", "--threads",
+    }),
+    "rg": frozenset({
+        "-N", "-S", "-g", "-t", "-T", "-I", "-u", "-.", "-L", "-M", "-j", "-d", "--smart-case", "--case-sensitive",
+        "--glob", "--iglob", "--type", "--type-not", "--hidden", "--no-ignore", "--no-ignore-vcs", "--no-heading",
+        "--sort", "--sortr", "--max-depth", "--follow", "--max-columns", "--no-config", "--no-line-number",
+        "--max-filesize", "--unrestricted", "--ignore-file", "--threads",
+    }),
+}  # fmt: skip
+"""Options that change nothing in the form of a line but what is read here; with any other one nothing is said."""
+_CONTEXT = ("-A", "-B", "-C", "--after-context", "--before-context", "--context")
+_SPECIAL = frozenset("*?[{")
+_MOST = 20
+
+
+class _Search(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search was asked for.
+
+    Attributes:
+        found: What every line that it found matches; None if that cannot be told.
+        names: Do names of files stand before what it found? None where that hangs on what the words name.
+        path: The pattern of such a name.
+        numbers: Do line numbers?
+        context: Does it print lines around those that it found?
+    """
+
+    found: Translated | None
+    names: bool | None
+    path: str
+    numbers: bool
+    context: bool
+
+    def prefix(self, mark: str = ":", *, numbers: str = r"\d+") -> str:
+        """What stands before the text of a line."""
+        name = f"(?:{self.path}){mark}"
+        if self.names is None:
+            name = f"(?:{name})?"
+        return (name if self.names is not False else "") + (f"{numbers}{mark}" if self.numbers else "")
+
+
+def _family(call: Call) -> str:
+    return "grep" if call.name in {"egrep", "fgrep"} else call.name
+
+
+def _words(call: Call, patterns: Sequence[str | None]) -> list[Word] | None:
+    """The words of its operands that name files; None if they cannot be told apart."""
+    if call.command is None:
+        return None
+    texts = list(call.operands)
+    words = [word for word in call.command.args if word.text is None or word.text in texts]
+    found: list[Word] = []
+    for word in reversed(words):
+        if texts and word.text == texts[-1]:
+            found.append(word)
+            texts.pop()
+    found.reverse()
+    if texts:
+        return None
+    return found if _option_patterns(call) else found[len(patterns) :]
+
+
+def _option_patterns(call: Call) -> bool:
+    return call.given("-e", "-f", "--regexp", "--file")
+
+
+def _patterns(call: Call) -> list[str | None]:
+    """The patterns as they were given; None for one that is not spelt out."""
+    if call.given("-f", "--file"):
+        return [None]
+    given = [*call.options.get("-e", ()), *call.options.get("--regexp", ())]
+    if not given:
+        given = list(call.operands[:1])
+    # Claude Code puts a backslash before `!`; lines of one word are patterns of their own.
+    return [part for text in given for part in (text.split("\n") if text and "!" not in text else [None])]
+
+
+def _translated(call: Call) -> Translated | None:
+    """What the lines match that it looks for."""
+    patterns = _patterns(call)
+    if len(patterns) > _MOST:
+        return None
+    kind = _family(call)
+    fixed = call.given("-F", "--fixed-strings") or call.name == "fgrep"
+    dialect: Dialect = "basic"
+    if kind == "rg":
+        dialect = "rust"
+        if call.given("-P", "--pcre2"):
+            return None
+    elif call.given("-E", "--extended-regexp") or call.name == "egrep":
+        dialect = "extended"
+    elif call.given("-P", "--perl-regexp"):
+        dialect = "rust"
+    found = union([None if text is None else literal(text) if fixed else translate(text, dialect) for text in patterns])
+    if found is None:
+        return None
+    chosen = call.given("-E", "-P", "-F", "-G", "--extended-regexp", "--perl-regexp", "--fixed-strings")
+    if kind == "git grep" and not chosen and not found.plain:
+        return None  # the configuration says how it reads patterns
+    folds = call.given("-i", "-y", "--ignore-case")
+    if kind == "rg" and not call.given("-s", "--case-sensitive"):
+        # Its configuration may ask for `--smart-case`.
+        folds = folds or all(text is not None and text == text.lower() for text in patterns)
+    return found.folded() if folds else found
+
+
+def _path(call: Call, words: Sequence[Word], session: Session) -> str:
+    """The pattern of the names that stand before lines: what was named, or what is below it."""
+    kind = _family(call)
+    if not words or kind == "git grep":
+        return ".*?"
+    alternatives: list[str] = []
+    for word in words:
+        whole = word.text is not None and not word.globs
+        text = (word.text if word.text is not None else word.head).replace("\\", "/")
+        cut = next((index for index, letter in enumerate(text) if letter in _SPECIAL), None)
+        if cut is not None:
+            text, whole = text[:cut], False
+        start = text.rstrip("/") if whole else text
+        while start.startswith("./"):
+            start = start[2:]
+        if start in {"", ".", "-"} or start.startswith("~"):
+            return ".*?"
+        if start.startswith("/") and (session.profile.windows or start[2:3] == "/"):
+            return ".*?"  # a Windows program is told another path
+        alternatives.append(rf"(?:\./)*{quoted(start)}(?:[/\\]+.*?)?" if whole else rf"(?:\./)*{quoted(start)}.*?")
+        if len(alternatives) > _MOST:
+            return ".*?"
+    return "|".join(alternatives)
+
+
+def _named(call: Call, words: Sequence[Word]) -> bool | None:
+    """Do names of files stand before what it found?"""
+    kind = _family(call)
+    if call.given("-h" if kind != "rg" else "-I", "--no-filename"):
+        return False
+    if kind == "git grep" or call.given("-H", "--with-filename"):
+        return True
+    known = [word.text for word in words if word.text is not None]
+    several = len(words) > 1 and len(known) == len(words)
+    folder = any(text.endswith("/") for text in known)
+    if kind == "rg" or call.given("-r", "-R", "--recursive", "--dereference-recursive"):
+        if not words and call.piped and kind == "rg":
+            return False
+        return True if folder or (several and kind == "rg") else None
+    if not words or (len(known) == len(words) == 1 and not words[0].globs and not call.given("-d")):
+        return False
+    return True if several else None
+
+
+def _understood(call: Call) -> bool:
+    """Does it have no option of unknown meaning?"""
+    kind = _family(call)
+    own = _OWN.get(kind)
+    coloured = call.value("--color", "--colour") not in {None, "never", "auto"}
+    return (
+        own is not None
+        and not coloured
+        and all(name in _COMMON or name in own or name[1:].isdigit() for name in call.options)
+    )
+
+
+def _search(call: Call, session: Session) -> _Search | None:
+    if not _understood(call) or call.given("-q", "--quiet", "--silent"):
+        return None
+    patterns = _patterns(call)
+    words = _words(call, list(call.operands[:1]))
+    if words is None or not patterns:
+        return None
+    numbered = call.given("-n", "--line-number")
+    if _family(call) == "rg" and call.given("-N", "--no-line-number"):
+        return None
+    context = call.given(*_CONTEXT) or any(name[1:].isdigit() for name in call.options)
+    return _Search(
+        found=None if call.given("-v", "--invert-match") else _translated(call),
+        names=_named(call, words),
+        path=_path(call, words, session),
+        numbers=numbered,
+        context=context,
+    )
+
+
+def _lists(call: Call) -> bool:
+    return call.given("-c", "--count", "-l", "--files-with-matches", "--name-only")
+
+
+def _whole(call: Call) -> bool:
+    return call.given("-x", "--line-regexp", "-o", "--only-matching")
+
+
+def _lines(call: Call, search: _Search) -> str | None:
+    """The pattern of the lines that it found."""
+    if search.found is None:
+        return None
+    prefix = search.prefix()
+    if _family(call) in {"rg", "git grep"}:
+        prefix += r"(?:\d+:){0,2}"  # the configuration may ask for numbers of lines and columns
+    return search.found.whole(prefix) if _whole(call) else search.found.after(prefix)
+
+
+def matching(call: Call, session: Session) -> Iterable[Finding]:
+    """Every line that a search prints is one that it looked for."""
+    search = _search(call, session)
+    if search is None or search.context or _lists(call):
+        return
+    lines = _lines(call, search)
+    if lines is not None:
+        yield Finding(text=lines + _TROUBLE)
+
+
+def surrounded(call: Call, session: Session) -> Iterable[Finding]:
+    """Lines around those found have their number before a `-`; groups are divided by `--`."""
+    search = _search(call, session)
+    if search is None or not search.context or not search.numbers or _lists(call) or _whole(call):
+        return
+    lines = _lines(call, search) or f"^(?:{search.prefix()})"
+    yield Finding(text=f"^--$|^(?:{search.prefix('-')})|{lines}{_TROUBLE}")
+
+
+def numbered(call: Call, session: Session) -> Iterable[Finding]:
+    """What was looked for cannot be told, but each line begins with its number."""
+    search = _search(call, session)
+    if search is not None and search.found is None and search.numbers and not search.context and not _lists(call):
+        yield Finding(text=f"^(?:{search.prefix()}){_TROUBLE}")
+
+
+def counted(call: Call, session: Session) -> Iterable[Finding]:
+    """`-c` prints numbers, after the name of the file if there are several."""
+    search = _search(call, session)
+    if search is None or not call.given("-c", "--count") or call.given("-l", "--files-with-matches", "-o"):
+        return
+    prefix = msgspec.structs.replace(search, numbers=False).prefix()
+    yield Finding(text=rf"^(?:{prefix})\d+$" + _TROUBLE)
+
+
+def listed(call: Call, session: Session) -> Iterable[Finding]:
+    """`-l` prints paths that begin with what it was told to search."""
+    search = _search(call, session)
+    if search is None or not call.given("-l", "--files-with-matches", "--name-only") or call.given("-c", "--count"):
+        return
+    if not (search.path == ".*?" or "~" in search.path):
+        yield Finding(text=f"^(?:{search.path})$" + _TROUBLE)
+
+
+def excluded(call: Call, session: Session) -> Iterable[Finding]:
+    """No line of `grep -v` is one that it was told to leave out."""
+    search = _search(call, session)
+    if search is None or not call.given("-v", "--invert-match") or search.context or search.numbers or _lists(call):
+        return
+    left_out = _translated(call)
+    if left_out is not None and left_out.exact and search.names is False and not call.given(*_NARROW):
+        yield Finding(text=left_out.somewhere(), values={"pattern": str(call.operands[0] if call.operands else "")})
+
+
+_NARROW = ("-w", "-x", "-o", "-P", "--word-regexp", "--line-regexp", "--only-matching", "--perl-regexp")
+
+
+def found_nothing(call: Call, session: Session) -> Iterable[Finding]:
+    """A search that fails found nothing, unless it could not read something and says so elsewhere."""
+    if (
+        not session.profile.windows
+        and _understood(call)
+        and not call.given("-s", "--no-messages", "-c", "--count", "-q", "--quiet", "--silent")
+        and not _hides(call)
+    ):
+        yield Finding()
+
+
+def _hides(call: Call) -> bool:
+    return call.command is None or any(redirect.fd != 0 for redirect in call.command.redirects)
+
+
+def found_something(call: Call, session: Session) -> Iterable[Finding]:
+    """A search that succeeds prints a line, and not only blank ones."""
+    search = _search(call, session)
+    if search is None or call.targets or _hides(call):
+        return
+    blank = search.found is None or search.found.accepts("") or search.found.accepts(" ")
+    if _lists(call) or not blank or ((search.numbers or search.names) and not _whole(call)):
+        yield Finding()
+
+
+FACTS: Mapping[str, Fact] = {
+    "search-matching": matching,
+    "search-surrounded": surrounded,
+    "search-numbered": numbered,
+    "search-counted": counted,
+    "search-listed": listed,
+    "search-excluded": excluded,
+    "search-nothing": found_nothing,
+    "search-something": found_something,
+    **search_tools.FACTS,
+}
