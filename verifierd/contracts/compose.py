@@ -106,12 +106,19 @@ def _piped(
         for constraint in stage:
             if constraint.check is Check.STATUS:
                 continue
-            if constraint.given == "failure" and not (alone and last):
-                continue  # it may not be this program that failed
+            if not _told(constraint, alone=alone and last, succeeds=last and part.succeeds):
+                continue
             kept.append(_conditioned(constraint, last=last, succeeds=last and part.succeeds))
     if any(_loud(part, number, programs) for number in range(len(stages) - 1)):
         return [constraint for constraint in kept if constraint.check in _SOMEWHERE]
     return kept
+
+
+def _told(constraint: Constraint, *, alone: bool, succeeds: bool) -> bool:
+    """Is it this stage whose failure or success the step's status tells, where a constraint asks for that?"""
+    if constraint.given == "failure":
+        return alone
+    return succeeds or constraint.given == "any" or constraint.check not in {Check.FIRST_LINE, Check.SOME_LINE}
 
 
 def _conditioned(constraint: Constraint, *, last: bool, succeeds: bool) -> Constraint:

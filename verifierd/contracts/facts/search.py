@@ -9,7 +9,7 @@ from verifierd.contracts.calls import Call
 from verifierd.contracts.facts import search_tools
 from verifierd.contracts.facts.base import Fact, Finding
 from verifierd.contracts.facts.regex import Dialect, Translated, literal, translate, union
-from verifierd.contracts.facts.search_tools import quoted
+from verifierd.contracts.facts.search_tools import ending, quoted
 from verifierd.contracts.state.session import Session
 
 __all__ = ("FACTS",)
@@ -41,11 +41,13 @@ _OWN = {
         "-N", "-S", "-g", "-t", "-T", "-I", "-u", "-.", "-L", "-M", "-j", "-d", "--smart-case", "--case-sensitive",
         "--glob", "--iglob", "--type", "--type-not", "--hidden", "--no-ignore", "--no-ignore-vcs", "--no-heading",
         "--sort", "--sortr", "--max-depth", "--follow", "--max-columns", "--no-config", "--no-line-number",
-        "--max-filesize", "--unrestricted", "--ignore-file", "--threads",
+        "--max-filesize", "--unrestricted", "--ignore-file", "--threads", "--files",
     }),
 }  # fmt: skip
 """Options that change nothing in the form of a line but what is read here; with any other one nothing is said."""
 _CONTEXT = ("-A", "-B", "-C", "--after-context", "--before-context", "--context")
+_BEFORE = ("-B", "-C", "--before-context", "--context")
+_LISTING = ("-l", "--files-with-matches", "--name-only", "--files")
 _SPECIAL = frozenset("*?[{")
 _MOST = 20
 
@@ -97,12 +99,12 @@ def _words(call: Call, patterns: Sequence[str | None]) -> list[Word] | None:
 
 
 def _option_patterns(call: Call) -> bool:
-    return call.given("-e", "-f", "--regexp", "--file")
+    return call.given("-e", "-f", "--regexp", "--file", "--files")
 
 
 def _patterns(call: Call) -> list[str | None]:
     """The patterns as they were given; None for one that is not spelt out."""
-    if call.given("-f", "--file"):
+    if call.given("-f", "--file", "--files"):
         return [None]
     given = [*call.options.get("-e", ()), *call.options.get("--regexp", ())]
     if not given:
@@ -143,8 +145,10 @@ def _translated(call: Call) -> Translated | None:
 def _path(call: Call, words: Sequence[Word], session: Session) -> str:
     """The pattern of the names that stand before lines: what was named, or what is below it."""
     kind = _family(call)
-    if not words or kind == "git grep":
+    if kind == "git grep":
         return ".*?"
+    if all(word.text in {".", "./"} for word in words):
+        return _kind(call) or ".*?"
     alternatives: list[str] = []
     for word in words:
         whole = word.text is not None and not word.globs
@@ -163,6 +167,15 @@ def _path(call: Call, words: Sequence[Word], session: Session) -> str:
         if len(alternatives) > _MOST:
             return ".*?"
     return "|".join(alternatives)
+
+
+def _kind(call: Call) -> str | None:
+    """The pattern of the names of files that it was told to look into; None if these are all."""
+    rg = _family(call) == "rg"
+    globs = [*call.options.get("-g", ()), *call.options.get("--glob", ())] if rg else call.options.get("--include", ())
+    if not globs or any(glob is None or ("/" in glob and not rg) for glob in globs):
+        return None
+    return ending([glob for glob in globs if glob is not None and not glob.startswith("!")])
 
 
 def _named(call: Call, words: Sequence[Word]) -> bool | None:
@@ -217,7 +230,7 @@ def _search(call: Call, session: Session) -> _Search | None:
 
 
 def _lists(call: Call) -> bool:
-    return call.given("-c", "--count", "-l", "--files-with-matches", "--name-only")
+    return call.given("-c", "--count", *_LISTING)
 
 
 def _whole(call: Call) -> bool:
@@ -253,6 +266,28 @@ def surrounded(call: Call, session: Session) -> Iterable[Finding]:
     yield Finding(text=f"^--$|^(?:{search.prefix('-')})|{lines}{_TROUBLE}")
 
 
+def begun(call: Call, session: Session) -> Iterable[Finding]:
+    """With lines after those found, but none before, the first is one that was looked for."""
+    search = _shown_around(call, session)
+    if search is not None and not call.given(*_BEFORE) and not any(name[1:].isdigit() for name in call.options):
+        yield Finding(text=f"{_lines(call, search)}{_TROUBLE}")
+
+
+def among(call: Call, session: Session) -> Iterable[Finding]:
+    """With lines before those found, some line is one that was looked for."""
+    search = _shown_around(call, session)
+    if search is not None:
+        yield Finding(text=f"{_lines(call, search)}{_TROUBLE}")
+
+
+def _shown_around(call: Call, session: Session) -> _Search | None:
+    """A search that prints other lines beside those it found, without anything that tells them apart."""
+    search = _search(call, session)
+    if search is None or not search.context or search.numbers or search.found is None or _lists(call) or _whole(call):
+        return None
+    return None if search.found.accepts("") else search
+
+
 def numbered(call: Call, session: Session) -> Iterable[Finding]:
     """What was looked for cannot be told, but each line begins with its number."""
     search = _search(call, session)
@@ -272,9 +307,9 @@ def counted(call: Call, session: Session) -> Iterable[Finding]:
 def listed(call: Call, session: Session) -> Iterable[Finding]:
     """`-l` prints paths that begin with what it was told to search."""
     search = _search(call, session)
-    if search is None or not call.given("-l", "--files-with-matches", "--name-only") or call.given("-c", "--count"):
+    if search is None or not call.given(*_LISTING) or call.given("-c", "--count"):
         return
-    if not (search.path == ".*?" or "~" in search.path):
+    if search.path != ".*?":
         yield Finding(text=f"^(?:{search.path})$" + _TROUBLE)
 
 
@@ -319,6 +354,8 @@ def found_something(call: Call, session: Session) -> Iterable[Finding]:
 FACTS: Mapping[str, Fact] = {
     "search-matching": matching,
     "search-surrounded": surrounded,
+    "search-begun": begun,
+    "search-among": among,
     "search-numbered": numbered,
     "search-counted": counted,
     "search-listed": listed,

@@ -2,14 +2,14 @@
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from verifierd.contracts.calls import Call, path_in
 from verifierd.contracts.facts.base import Fact, Finding
 from verifierd.contracts.facts.regex import Translated, translate
 from verifierd.contracts.state.session import Session
 
-__all__ = ("FACTS", "quoted")
+__all__ = ("FACTS", "ending", "quoted")
 
 _ANY = ".*?"
 _SAID = (
@@ -38,6 +38,7 @@ _TYPES: Mapping[str, str] = {
 _BRACES = re.compile(r"\{([^{}]{1,300})\}")
 _ODD = frozenset("[]()!\\|@+^~\0")
 _LONGEST = 500
+_MOST_GLOBS = 20
 _MOST_SHOWN = 1_000_000
 
 
@@ -135,6 +136,13 @@ def _names(names: list[str]) -> str | None:
     return rf"(?i:(?:.*[/\\])?{result})"
 
 
+def ending(globs: Sequence[str]) -> str | None:
+    """The pattern of paths that end as one of several globs says; None if there is none, or one is not certain."""
+    found = [_glob(glob) for glob in globs[:_MOST_GLOBS]]
+    known = [one for one in found if one is not None]
+    return "|".join(known) if known and len(known) == len(globs) else None
+
+
 def _ending(call: Call) -> str | None:
     """The pattern of paths that `glob` and `type` let through; None if they let through what cannot be told."""
     found: list[str] = []
@@ -143,10 +151,8 @@ def _ending(call: Call) -> str | None:
         pieces = [glob] if "{" in glob else re.split(r"[,\s]+", glob.strip())
         if "{" in glob and re.search(r"\s", glob.strip()):
             return None
-        globs = [_glob(piece) for piece in pieces if piece and not piece.startswith("!")]
-        known = [one for one in globs if one is not None]
-        if known and len(known) == len(globs) <= 20:
-            found.append("|".join(known))
+        pattern = ending([piece for piece in pieces if piece and not piece.startswith("!")])
+        found += [pattern] if pattern is not None else []
     kind = call.input.get("type")
     if not found and isinstance(kind, str) and kind in _TYPES:
         found.append(rf".*\.(?i:{_TYPES[kind]})")
