@@ -106,7 +106,7 @@ def _piped(
         for constraint in stage:
             if constraint.check is Check.STATUS:
                 continue
-            if not _told(constraint, alone=alone and last, succeeds=last and part.succeeds):
+            if not _told(constraint, alone=alone and last and not part.negated, succeeds=last and part.succeeds):
                 continue
             kept.append(_conditioned(constraint, last=last, succeeds=last and part.succeeds))
     if any(_loud(part, number, programs) for number in range(len(stages) - 1)):
@@ -304,6 +304,7 @@ def _tolerated(parts: Sequence[Part], indices: Sequence[int], programs: Mapping[
     return (
         rf"^(?:.*/)?(?:{programs_})(?:\.exe)?:(?:\d+:)? |{_REFUSED}"
         r"|(?i:^(?:fatal|error|err|warning|warn|hint|usage|note|traceback|panic|exception|failed|npm err!?|npm warn)\b)"
+        r"|\(os error \d+\)$"  # Rust's, as of older `rg`, which does not name itself
     )
 
 

@@ -16,7 +16,7 @@ __all__ = ("FACTS",)
 
 _TROUBLE = (
     r"|^(?:\S*/)?(?:[efu]?grep|rg|git)(?:\.exe)?: |^Binary file .* matches\.?$|binary file matches|\[Omitted long "
-    r"|\[\.\.\. (?:omitted|\d+ more) |^(?:rg: )?No files were searched|^Running with --debug"
+    r"|\[\.\.\. (?:omitted|\d+ more) |\(os error \d+\)$|^(?:rg: )?No files were searched|^Running with --debug"
     r"|^(?:fatal|warning|error): "
 )
 """Lines that a search prints besides what it found: it leaves out what is binary or very long."""
@@ -45,6 +45,12 @@ _OWN = {
     }),
 }  # fmt: skip
 """Options that change nothing in the form of a line but what is read here; with any other one nothing is said."""
+_DIALECTS = (
+    ("-E", "--extended-regexp"),
+    ("-F", "--fixed-strings"),
+    ("-G", "--basic-regexp"),
+    ("-P", "--perl-regexp"),
+)
 _CONTEXT = ("-A", "-B", "-C", "--after-context", "--before-context", "--context")
 _BEFORE = ("-B", "-C", "--before-context", "--context")
 _LISTING = ("-l", "--files-with-matches", "--name-only", "--files")
@@ -61,6 +67,7 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
         path: The pattern of such a name.
         numbers: Do line numbers?
         context: Does it print lines around those that it found?
+        only: Does it print nothing of a line but what matches?
     """
 
     found: Translated | None
@@ -68,9 +75,11 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     numbers: bool
     context: bool
+    only: bool
 
     def prefix(self, mark: str = ":", *, numbers: str = r"\d+") -> str:
         """What stands before the text of a line."""
+        mark = "[:+]" if mark == ":" and self.only else mark  # `ugrep` marks a line's other matches so
         name = f"(?:{self.path}){mark}"
         if self.names is None:
             name = f"(?:{name})?"
@@ -119,6 +128,8 @@ def _translated(call: Call) -> Translated | None:
     if len(patterns) > _MOST:
         return None
     kind = _family(call)
+    if sum(call.given(*names) for names in _DIALECTS) > 1:
+        return None  # some take the last, some refuse
     fixed = call.given("-F", "--fixed-strings") or call.name == "fgrep"
     dialect: Dialect = "basic"
     if kind == "rg":
@@ -132,8 +143,7 @@ def _translated(call: Call) -> Translated | None:
     found = union([None if text is None else literal(text) if fixed else translate(text, dialect) for text in patterns])
     if found is None:
         return None
-    chosen = call.given("-E", "-P", "-F", "-G", "--extended-regexp", "--perl-regexp", "--fixed-strings")
-    if kind == "git grep" and not chosen and not found.plain:
+    if kind == "git grep" and not call.given(*(name for names in _DIALECTS for name in names)) and not found.plain:
         return None  # the configuration says how it reads patterns
     folds = call.given("-i", "-y", "--ignore-case")
     if kind == "rg" and not call.given("-s", "--case-sensitive"):
@@ -179,22 +189,22 @@ def _kind(call: Call) -> str | None:
 
 
 def _named(call: Call, words: Sequence[Word]) -> bool | None:
-    """Do names of files stand before what it found?"""
+    """Do names of files stand before what it found?
+
+    `ugrep`, which passes for `grep` in some harnesses, looks into a directory unasked and names no file if all others
+    are missing.
+    """
     kind = _family(call)
     if call.given("-h" if kind != "rg" else "-I", "--no-filename"):
         return False
     if kind == "git grep" or call.given("-H", "--with-filename"):
         return True
-    known = [word.text for word in words if word.text is not None]
-    several = len(words) > 1 and len(known) == len(words)
-    folder = any(text.endswith("/") for text in known)
     if kind == "rg" or call.given("-r", "-R", "--recursive", "--dereference-recursive"):
         if not words and call.piped and kind == "rg":
             return False
-        return True if folder or (several and kind == "rg") else None
-    if not words or (len(known) == len(words) == 1 and not words[0].globs and not call.given("-d")):
-        return False
-    return True if several else None
+        several = len(words) > 1 and kind == "rg" and all(word.text is not None for word in words)
+        return True if several or any((word.text or "").endswith("/") for word in words) else None
+    return None if words else False
 
 
 def _understood(call: Call) -> bool:
@@ -226,6 +236,7 @@ def _search(call: Call, session: Session) -> _Search | None:
         path=_path(call, words, session),
         numbers=numbered,
         context=context,
+        only=_only(call),
     )
 
 
@@ -233,8 +244,8 @@ def _lists(call: Call) -> bool:
     return call.given("-c", "--count", *_LISTING)
 
 
-def _whole(call: Call) -> bool:
-    return call.given("-x", "--line-regexp", "-o", "--only-matching")
+def _only(call: Call) -> bool:
+    return call.given("-o", "--only-matching")
 
 
 def _lines(call: Call, search: _Search) -> str | None:
@@ -244,7 +255,7 @@ def _lines(call: Call, search: _Search) -> str | None:
     prefix = search.prefix()
     if _family(call) in {"rg", "git grep"}:
         prefix += r"(?:\d+:){0,2}"  # the configuration may ask for numbers of lines and columns
-    return search.found.whole(prefix) if _whole(call) else search.found.after(prefix)
+    return search.found.whole(prefix) if search.only else search.found.after(prefix)
 
 
 def matching(call: Call, session: Session) -> Iterable[Finding]:
@@ -260,7 +271,7 @@ def matching(call: Call, session: Session) -> Iterable[Finding]:
 def surrounded(call: Call, session: Session) -> Iterable[Finding]:
     """Lines around those found have their number before a `-`; groups are divided by `--`."""
     search = _search(call, session)
-    if search is None or not search.context or not search.numbers or _lists(call) or _whole(call):
+    if search is None or not search.context or not search.numbers or _lists(call) or _only(call):
         return
     lines = _lines(call, search) or f"^(?:{search.prefix()})"
     yield Finding(text=f"^--$|^(?:{search.prefix('-')})|{lines}{_TROUBLE}")
@@ -283,7 +294,7 @@ def among(call: Call, session: Session) -> Iterable[Finding]:
 def _shown_around(call: Call, session: Session) -> _Search | None:
     """A search that prints other lines beside those it found, without anything that tells them apart."""
     search = _search(call, session)
-    if search is None or not search.context or search.numbers or search.found is None or _lists(call) or _whole(call):
+    if search is None or not search.context or search.numbers or search.found is None or _lists(call) or _only(call):
         return None
     return None if search.found.accepts("") else search
 
@@ -347,7 +358,7 @@ def found_something(call: Call, session: Session) -> Iterable[Finding]:
     if search is None or call.targets or _hides(call):
         return
     blank = search.found is None or search.found.accepts("") or search.found.accepts(" ")
-    if _lists(call) or not blank or ((search.numbers or search.names) and not _whole(call)):
+    if _lists(call) or not blank or ((search.numbers or search.names) and not _only(call)):
         yield Finding()
 
 
