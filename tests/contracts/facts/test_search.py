@@ -68,7 +68,11 @@ def _accepts(findings: list[Finding], line: str) -> bool:
         ("git grep x", "a/b.c:x", True),
         ("git grep -n x", "a/b.c:3:7:x", True),
         ("rg x src lib", "lib/a.c:x", True),
-        ("rg x src lib", "etc/a.c:x", False),
+        ("rg --no-heading x src lib", "etc/a.c:x", False),
+        ("rg -n x src lib", "src/a.c", True),
+        ("rg -n x src lib", "3:x", True),
+        ("rg -n x src lib", "etc/a.c:3:x", False),
+        ("rg -n x src lib", "etc/a.c", False),
         ("rg Name f", "name", False),
         ("rg name f", "NAME", True),
         ("cat f | rg -n x", "3:x", True),
@@ -114,6 +118,7 @@ def test_lines_that_match(command: str, line: str, *, obeys: bool) -> None:
         ("search-nothing", "grep -s x f"),
         ("search-nothing", "grep x f 2>/dev/null"),
         ("search-nothing", "grep -c x f"),
+        ("search-nothing", "cat f | grep x"),
         ("search-something", "grep '^$' f"),
         ("search-something", "grep -v x f"),
         ("search-something", "grep -on 'x*' f"),
@@ -164,7 +169,9 @@ def test_a_search_need_not_find_anything_if_its_status_is_lost() -> None:
     assert _checks("grep x f; true").get("search-something") is None
     assert _checks("grep x f | cat").get("search-something") is None
     assert "search-begins" not in _checks("grep -A1 x f || true")
+    assert "search-nothing" in _checks("grep x f")
     assert "search-nothing" not in _checks("grep x f; grep y f")
+    assert "search-nothing" not in _checks("! grep x f")
 
 
 def test_a_filter_that_is_given_files_reads_those() -> None:

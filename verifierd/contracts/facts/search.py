@@ -15,9 +15,9 @@ from verifierd.contracts.state.session import Session
 __all__ = ("FACTS",)
 
 _TROUBLE = (
-    r"|^(?:\S*/)?(?:[efu]?grep|rg|git)(?:\.exe)?: |^Binary file .* matches\.?$|binary file matches|\[Omitted long "
-    r"|\[\.\.\. (?:omitted|\d+ more) |\(os error \d+\)$|^(?:rg: )?No files were searched|^Running with --debug"
-    r"|^(?:fatal|warning|error): "
+    r"|^(?:\S*/)?(?:[efu]?grep|rg|git)(?:\.exe)?: |^Binary file .* matches|binary file matches"
+    r"|stopped searching binary file|\[Omitted long |\[\.\.\. (?:omitted|\d+ more) |\(os error \d+\)$"
+    r"|^(?:rg: )?No files were searched|^Running with --debug|^(?:fatal|warning|error): "
 )
 """Lines that a search prints besides what it found: it leaves out what is binary or very long."""
 _COMMON = frozenset({
@@ -68,6 +68,7 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
         numbers: Do line numbers?
         context: Does it print lines around those that it found?
         only: Does it print nothing of a line but what matches?
+        headed: May names stand above their lines, as `rg` has it on a terminal?
     """
 
     found: Translated | None
@@ -76,6 +77,13 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
     numbers: bool
     context: bool
     only: bool
+    headed: bool
+
+    @property
+    def others(self) -> str:
+        """Lines besides those that it found: diagnostics and, on a terminal, the name of the file above its lines."""
+        heading = self.path if self.path != ".*?" else r"[^\s:]+"
+        return rf"|^(?:{heading})$" + _TROUBLE if self.headed else _TROUBLE
 
     def prefix(self, mark: str = ":", *, numbers: str = r"\d+") -> str:
         """What stands before the text of a line."""
@@ -230,13 +238,17 @@ def _search(call: Call, session: Session) -> _Search | None:
     if _family(call) == "rg" and call.given("-N", "--no-line-number"):
         return None
     context = call.given(*_CONTEXT) or any(name[1:].isdigit() for name in call.options)
+    named = _named(call, words)
+    into_pipe = call.command is not None and call.command.into_pipe
+    headed = _family(call) == "rg" and named is not False and not into_pipe and not call.given("--no-heading")
     return _Search(
         found=None if call.given("-v", "--invert-match") else _translated(call),
-        names=_named(call, words),
+        names=None if headed and named else named,
         path=_path(call, words, session),
         numbers=numbered,
         context=context,
         only=_only(call),
+        headed=headed,
     )
 
 
@@ -265,7 +277,7 @@ def matching(call: Call, session: Session) -> Iterable[Finding]:
         return
     lines = _lines(call, search)
     if lines is not None:
-        yield Finding(text=lines + _TROUBLE)
+        yield Finding(text=lines + search.others)
 
 
 def surrounded(call: Call, session: Session) -> Iterable[Finding]:
@@ -274,21 +286,21 @@ def surrounded(call: Call, session: Session) -> Iterable[Finding]:
     if search is None or not search.context or not search.numbers or _lists(call) or _only(call):
         return
     lines = _lines(call, search) or f"^(?:{search.prefix()})"
-    yield Finding(text=f"^--$|^(?:{search.prefix('-')})|{lines}{_TROUBLE}")
+    yield Finding(text=f"^--$|^(?:{search.prefix('-')})|{lines}{search.others}")
 
 
 def begun(call: Call, session: Session) -> Iterable[Finding]:
     """With lines after those found, but none before, the first is one that was looked for."""
     search = _shown_around(call, session)
     if search is not None and not call.given(*_BEFORE) and not any(name[1:].isdigit() for name in call.options):
-        yield Finding(text=f"{_lines(call, search)}{_TROUBLE}")
+        yield Finding(text=f"{_lines(call, search)}{search.others}")
 
 
 def among(call: Call, session: Session) -> Iterable[Finding]:
     """With lines before those found, some line is one that was looked for."""
     search = _shown_around(call, session)
     if search is not None:
-        yield Finding(text=f"{_lines(call, search)}{_TROUBLE}")
+        yield Finding(text=f"{_lines(call, search)}{search.others}")
 
 
 def _shown_around(call: Call, session: Session) -> _Search | None:
@@ -303,7 +315,7 @@ def numbered(call: Call, session: Session) -> Iterable[Finding]:
     """What was looked for cannot be told, but each line begins with its number."""
     search = _search(call, session)
     if search is not None and search.found is None and search.numbers and not search.context and not _lists(call):
-        yield Finding(text=f"^(?:{search.prefix()}){_TROUBLE}")
+        yield Finding(text=f"^(?:{search.prefix()}){search.others}")
 
 
 def counted(call: Call, session: Session) -> Iterable[Finding]:
@@ -312,7 +324,7 @@ def counted(call: Call, session: Session) -> Iterable[Finding]:
     if search is None or not call.given("-c", "--count") or call.given("-l", "--files-with-matches", "-o"):
         return
     prefix = msgspec.structs.replace(search, numbers=False).prefix()
-    yield Finding(text=rf"^(?:{prefix})\d+$" + _TROUBLE)
+    yield Finding(text=rf"^(?:{prefix})\d+$" + search.others)
 
 
 def listed(call: Call, session: Session) -> Iterable[Finding]:
@@ -321,7 +333,7 @@ def listed(call: Call, session: Session) -> Iterable[Finding]:
     if search is None or not call.given(*_LISTING) or call.given("-c", "--count"):
         return
     if search.path != ".*?":
-        yield Finding(text=f"^(?:{search.path})$" + _TROUBLE)
+        yield Finding(text=f"^(?:{search.path})$" + search.others)
 
 
 def excluded(call: Call, session: Session) -> Iterable[Finding]:
@@ -339,12 +351,9 @@ _NARROW = ("-w", "-x", "-o", "-P", "--word-regexp", "--line-regexp", "--only-mat
 
 def found_nothing(call: Call, session: Session) -> Iterable[Finding]:
     """A search that fails found nothing, unless it could not read something and says so elsewhere."""
-    if (
-        not session.profile.windows
-        and _understood(call)
-        and not call.given("-s", "--no-messages", "-c", "--count", "-q", "--quiet", "--silent")
-        and not _hides(call)
-    ):
+    if session.profile.windows or call.piped or not _understood(call) or _hides(call):
+        return  # with `pipefail` it may be another program of the pipe that failed
+    if not call.given("-s", "--no-messages", "-c", "--count", "-q", "--quiet", "--silent"):
         yield Finding()
 
 

@@ -14,7 +14,8 @@ __all__ = ("FACTS", "ending", "quoted")
 _ANY = ".*?"
 _SAID = (
     r"|^No (?:matches|files) found|^\[Showing results |^\(?Results are truncated|\[Omitted long |\[\.\.\. omitted "
-    r"|^<tool_use_error>|^Error\b|^(?:Path|Directory) does not exist|^(?i:ripgrep|rg)\b.*(?:error|fail|time)"
+    r"|[Bb]inary file |^<tool_use_error>|^Error\b|^(?:Path|Directory) does not exist"
+    r"|^(?i:ripgrep|rg)\b.*(?:error|fail|time)"
 )
 """Lines in which the tools speak themselves."""
 _GREP = frozenset({
