@@ -21,6 +21,7 @@ _COMMANDS = {
     "doctor": "Say what works on this machine, what does not, and how to mend it.",
     "config": "Write a configuration to start from, or check one.",
     "policies": "List the bundled policies, or explain one.",
+    "contracts": "List what every real step must obey, or measure it on clean logs.",
 }
 
 

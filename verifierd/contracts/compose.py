@@ -5,7 +5,7 @@ one part can be checked between its neighbours' marks; parts that print nothing 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -171,17 +171,13 @@ def _segment(
     speaking = [index for index in segment.parts if not _silent(parts[index], own[index])]
     sure = [index for index in segment.parts if parts[index].runs != "maybe"]
     marks = segment.mark or len(speaking) > 1
-    result: list[Constraint] = []
-    for index in sure:
-        for constraint in own[index]:
-            if constraint.check in _SOMEWHERE:
-                result.append(_scoped(constraint, segment, parts, [index], programs))
-            elif constraint.check is Check.EQUALS and marks and not constraint.texts:
-                part_of = msgspec.structs.replace(constraint, check=Check.CONTAINS, whole=True)
-                result.append(_scoped(part_of, segment, parts, [index], programs))
-    if segment.mark:
-        return result
-    if segment.after is not None and segment.before is None and _shouts(segment, parts, programs):
+    result = [
+        _scoped(constraint, segment, parts, [index], programs)
+        for index in sure
+        for constraint in _standing(own[index], among_others=marks)
+    ]
+    last = segment.after is not None and segment.before is None
+    if segment.mark or (last and _shouts(segment, parts, programs)):
         return result
     whole: list[Constraint] = []
     if not speaking:
@@ -193,6 +189,15 @@ def _segment(
     elif speaking[0] in sure:
         whole = [constraint for constraint in own[speaking[0]] if constraint.check not in _SOMEWHERE]
     return result + [_scoped(constraint, segment, parts, segment.parts, programs) for constraint in whole]
+
+
+def _standing(constraints: Sequence[Constraint], *, among_others: bool) -> Iterator[Constraint]:
+    """What must stand somewhere, wherever that is; a whole output is among those of others a part of them."""
+    for constraint in constraints:
+        if constraint.check in _SOMEWHERE:
+            yield constraint
+        elif constraint.check is Check.EQUALS and among_others and not constraint.texts:
+            yield msgspec.structs.replace(constraint, check=Check.CONTAINS, whole=True)
 
 
 def _shouts(segment: _Segment, parts: Sequence[Part], programs: Mapping[str, Program]) -> bool:

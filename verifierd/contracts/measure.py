@@ -1,5 +1,6 @@
 """How well contracts hold on clean sessions, and what they would see: support, violations, power."""
 
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,7 +11,7 @@ from verifierd.contracts.engine import Contracts
 from verifierd.contracts.tails import visible
 from verifierd.types import Constraint, History, ObservationKind, Step
 
-__all__ = ("Measured", "Violation", "measure")
+__all__ = ("Measured", "Violation", "measure", "support", "upper_bound")
 
 _DRAWS = 3
 
@@ -120,6 +121,24 @@ class _Pool:
 def _tool(step: Step) -> str:
     """Shells are one tool, whatever the agents call them."""
     return "shell" if step.action.command is not None else step.tool
+
+
+def upper_bound(violated: int, cases: int, *, level: float = 0.95) -> float:
+    """The exact one-sided upper bound of a share (Clopper-Pearson), by bisection of the binomial tail.
+
+    Args:
+        violated: How many of the cases violate.
+        cases: How many there are; they must not depend on each other, so count sessions, not steps.
+        level: The confidence.
+    """
+    if cases == 0 or violated >= cases:
+        return 1.0
+    low, high = violated / cases, 1.0
+    for _ in range(60):
+        share = (low + high) / 2
+        tail = sum(math.comb(cases, k) * share**k * (1 - share) ** (cases - k) for k in range(violated + 1))
+        low, high = (share, high) if tail > 1 - level else (low, share)
+    return high
 
 
 def support(measured: Mapping[str, Measured]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """What is in a log, without predicting anything: the work of `verifierd inspect`."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from verifierd.sources import open_source
 from verifierd.stages import Adapter, Source
 from verifierd.types import Record, Step
 
-__all__ = ("not_understood", "survey", "total")
+__all__ = ("not_understood", "steps_of", "survey", "total")
 
 _HEAD = 64
 _SIZE = 256 * 1024
@@ -30,8 +30,31 @@ async def survey(path: Path | None, *, format: str = "auto") -> dict[str, Any]:
         SourceError: The file cannot be read.
         FormatError: Its format is not known.
     """
-    source = open_source("-" if path is None else path)
     counts = _Counts()
+    name, adapter = await _read(path, format, counts.add)
+    return {
+        "path": plain(name),
+        "format": adapter.format,
+        "version": None if adapter.counts.version is None else plain(adapter.counts.version),
+        **counts.document(adapter),
+    }
+
+
+async def steps_of(path: Path | None, *, format: str = "auto") -> list[Step]:
+    """All steps of one file; None is standard input.
+
+    Raises:
+        SourceError: The file cannot be read.
+        FormatError: Its format is not known.
+    """
+    steps: list[Step] = []
+    await _read(path, format, steps.extend)
+    return steps
+
+
+async def _read(path: Path | None, format: str, add: Callable[[Iterable[Step]], None]) -> tuple[str, Adapter]:
+    """Hand on the steps of a file; its name and its adapter."""
+    source = open_source("-" if path is None else path)
     adapter: Adapter | None = None if format == "auto" else open_adapter(format, path=source.path)
     head: list[Record] = []
     empty = True
@@ -46,19 +69,14 @@ async def survey(path: Path | None, *, format: str = "auto") -> dict[str, Any]:
                     continue
                 adapter = open_adapter(name, path=source.path)
             for held in head:
-                counts.add(adapter.feed(held))
+                add(adapter.feed(held))
             head.clear()
     finally:
         await source.aclose()
     if adapter is None:
         raise not_understood(source.path, empty=empty)
-    counts.add(adapter.finish())
-    return {
-        "path": plain(source.path),
-        "format": adapter.format,
-        "version": None if adapter.counts.version is None else plain(adapter.counts.version),
-        **counts.document(adapter),
-    }
+    add(adapter.finish())
+    return source.path, adapter
 
 
 async def _records(source: Source) -> AsyncIterator[Record]:
