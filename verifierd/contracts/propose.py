@@ -61,7 +61,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
     def toml(self, clean: Callable[[str], str]) -> str:
         """The rule as a fragment of a document; `clean` redacts what is quoted from the log."""
-        support = f"{{ steps = {self.steps}, sessions = {self.sessions}, violated = {self.violated}, power = {self.power:.2f} }}"
+        counts = f"steps = {self.steps}, sessions = {self.sessions}, violated = {self.violated}"
         lines = [
             "[[rule]]",
             f"id = {_toml('proposed-' + self.name.replace(' ', '-').lower() + '-' + self.check.value)}",
@@ -71,7 +71,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
             *([f"text = {_toml(self.text)}"] if self.text else []),
             'given = "success"',
             "deciding = false # review first",
-            f"support = {support}",
+            f"support = {{ {counts}, power = {self.power:.2f} }}",
             "",
             "[[rule.examples]]",
         ]

@@ -15,11 +15,13 @@ import anyio
 import msgspec
 
 from verifierd import policy as policies
+from verifierd.errors import VerifierdError
 from verifierd.policy import Memory, Policy, decide
 from verifierd.predictors import PredictorSettings, open_predictor
 from verifierd.replay.inject import FAULTS, inject
 from verifierd.replay.mining import trajectories
 from verifierd.scoring import open_scorers
+from verifierd.sources.directory import Watcher
 from verifierd.stages import Scorer
 from verifierd.types import History, ObservationKind, Prediction, Seconds, Step, VerdictKind
 
@@ -170,8 +172,12 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--seed", type=int, default=1, help="draws the faults (default: %(default)s)")
     chosen = parser.parse_args(arguments)
 
+    def tell(error: VerifierdError) -> None:
+        sys.stderr.write(f"{error.message}\n")
+
     async def run() -> Cases:
-        steps = await trajectories(chosen.paths)
+        files = Watcher([str(path) for path in chosen.paths]).look().ready
+        steps = await trajectories(files, tell=tell)
         return await measured(steps, chain=chosen.predictor, seed=chosen.seed)
 
     sys.stdout.write(table(anyio.run(run)) + "\n")
