@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ("TOOLS", "disagreement")
 
-_ANSI = re.compile(r"\x1b\[[0-9;]{0,20}m")
 _COUNT = re.compile(r"(\d{1,9}) ([a-z]+)")
 _PYTEST = re.compile(r"^=* ?((?:\d{1,9} [a-z]+(?:, )?)+) in [\d.]+s\b.*$", re.MULTILINE)
 _CARGO = re.compile(
@@ -106,15 +105,13 @@ def disagreement(tool: str, text: str, *, failed: bool | None) -> tuple[bool, st
 
     Args:
         tool: Whose summary it is, one of `TOOLS`.
-        text: The output.
+        text: The output, without colours.
         failed: Whether the program failed; None if not known. A summary without failures says nothing of a failed
             program, which may have failed for another reason (coverage, warnings).
 
     Returns:
         Whether a summary was found, what is wrong with it (empty if nothing is), and the characters that say so.
     """
-    if "\x1b" in text:  # as long as before, so that places stay
-        text = _ANSI.sub(lambda match: " " * len(match[0]), text)
     found = TOOLS[tool](text)
     for span, bad, wrong in found:
         if wrong:
