@@ -33,7 +33,7 @@ _TERSE = frozenset(
         "ls-files", "ls-tree", "merge-base", "reflog", "remote", "rev-list", "rev-parse", "shortlog", "show", "stash",
         "status", "tag",
     )
-) | {"egrep", "fgrep", "git", "go", "gofmt", "gh", "grep", "rg"}  # fmt: skip
+) | {"egrep", "fgrep", "git", "gofmt", "gh", "grep", "rg"}  # fmt: skip
 """Programs that write nothing but what looks like a diagnostic to standard error, though they may when they succeed."""
 _REFUSED = r"^(?:\(eval\)|(?:[\w.:/ -]*/)?-?(?:ba|z|da|k)?sh(?:\.exe)?)(?::|\[)"
 """A shell's own diagnostics: it may refuse a whole line, or leave off in the middle of it."""
