@@ -1,23 +1,34 @@
 """`verifierd contracts`: the rules with their support, and what clean logs say of them."""
 
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import anyio
 import click
-from rich.table import Table
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from verifierd.cli import tell
 from verifierd.cli.inputs import expand_inputs
 from verifierd.cli.options import format_option, json_option
-from verifierd.cli.view import console, counted, print_json
+from verifierd.cli.view import console, counted, indented, print_json
 from verifierd.contracts.document import bundled
-from verifierd.errors import SourceError, StateError
-from verifierd.replay.mining import mine, rules, trajectories
-from verifierd.sanitize import Sanitizer, plain
+from verifierd.errors import SourceError, StateError, VerifierdError
+from verifierd.replay.mining import fragment, mine, proposal_row, rules, trajectories
+from verifierd.sanitize import plain
+from verifierd.types import Step
 
 __all__ = ("command",)
+
+_WIDEST = 34
+_MOST_VIOLATIONS = 5
+_MEANING = (
+    "<: with 95 % confidence fewer than this share of steps, or of sessions, break the rule; those with a power below"
+    " 0.5 add nothing to what is covered"
+)
 
 
 @click.group("contracts")
@@ -27,14 +38,19 @@ def command() -> None:
 
 @command.command("list")
 @click.argument("rule", required=False)
+@click.option("--family", metavar="NAME", help="Only the rules of this document.")
 @json_option
-def list_(rule: str | None, as_json: bool) -> None:  # noqa: FBT001 - click passes it
+def list_(rule: str | None, family: str | None, as_json: bool) -> None:  # noqa: FBT001 - click passes it
     """List the rules with their support, or show one RULE with its examples."""
-    rows = rules()
+    if family is not None and family not in bundled():
+        raise click.BadParameter(
+            f"no document is called `{plain(family)}`; known ones: {', '.join(bundled())}", param_hint="--family"
+        )
+    rows = [row for row in rules() if family in (None, row["family"])]
     if rule is not None:
         rows = [row for row in rows if row["rule"] == rule]
         if not rows:
-            raise click.UsageError(f"no rule is called `{rule}`; `verifierd contracts list` names them all")
+            raise click.UsageError(f"no rule is called `{plain(rule)}`; `verifierd contracts list` names them all")
     if as_json:
         print_json({"rules": rows})
     elif rule is not None:
@@ -43,49 +59,74 @@ def list_(rule: str | None, as_json: bool) -> None:  # noqa: FBT001 - click pass
         _list(rows)
 
 
-def _show(row: dict[str, Any]) -> None:
+def _show(row: Mapping[str, Any]) -> None:
     (found,) = (rule for rule in bundled()[row["family"]].rule if rule.id == row["rule"])
     click.echo(f"{found.id}: {found.says}")
     click.echo(f"  concerns {', '.join(row['concerns'])}; check `{found.check.value}`; given {found.given}")
-    click.echo(f"  {'decides' if found.deciding else 'only lowers the score'}; {_support(row)}")
+    click.echo(f"  {'decides' if found.deciding else 'does not decide: a violation is shown as unusual only'}")
+    click.echo(f"  {_support(row)}")
     click.echo(f"  policies/contracts/{row['family']}.toml")
     for example in found.examples:
         action = example.command if example.command is not None else f"{example.tool} {example.input}"
-        for name, text in (("action", action), ("obeys", example.obeys), ("breaks", example.breaks)):
+        past = [f"{step.command or step.tool} -> {step.observation}" for step in example.history]
+        for name, text in (
+            *(("before", step) for step in past),
+            ("action", action),
+            ("obeys", example.obeys),
+            ("breaks", example.breaks),
+        ):
             click.echo(f"\n  {name}")
             for line in text.rstrip("\n").split("\n"):
-                click.echo(f"    {plain(line)}")
+                click.echo(f"    {plain(line)}" if line else "    (nothing)" if not text.strip() else "")
 
 
-def _support(row: dict[str, Any]) -> str:
+def _support(row: Mapping[str, Any]) -> str:
+    if not row["steps"]:
+        return "not measured: it was in force in no step of the logs that were there"
     power = "not measured" if row["power"] is None else f"{row['power']:.2f}"
     return (
-        f"held in {row['steps'] - row['violated']} of {row['steps']} steps of {row['sessions']} sessions; power {power}"
+        f"held in {row['steps'] - row['violated']:,} of {counted(row['steps'], 'step')}"
+        f" of {counted(row['sessions'], 'session')} (broken by < {_share(row['bound'])} of steps,"
+        f" < {_share(row['session_bound'])} of sessions); power {power}"
     )
 
 
-def _list(rows: list[dict[str, Any]]) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("rule", no_wrap=True)
-    for name in ("steps", "sessions", "broken", "power"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("what it says")
+def _list(rows: Sequence[Mapping[str, Any]]) -> None:
+    screen = console()
+    screen.print(_line("rule", ("steps", "broken", "<", "sessions", "<", "power"), "", style="dim"))
     family = None
     for row in rows:
         if row["family"] != family:
             family = row["family"]
-            table.add_row(Text(family, style="bold"))
-        table.add_row(
-            Text(f"  {row['rule']}", style="" if row["deciding"] else "dim"),
-            str(row["steps"]),
-            str(row["sessions"]),
-            str(row["violated"]),
-            "" if row["power"] is None else f"{row['power']:.2f}",
-            Text(row["says"]),
-        )
-    screen = console()
-    screen.print(table)
-    screen.print(f"{len(rows)} rules; those with power below 0.5 cover nothing but can contradict", style="dim")
+            screen.print(Text(family, style="bold"))
+        screen.print(_line(f"  {row['rule']}", _figures(row), "" if row["deciding"] else "does not decide"))
+        indented(screen, row["says"], Text("      "), style="dim")
+    screen.print(Text(f"\n{counted(len(rows), 'rule')}; {_MEANING}", style="dim"))
+
+
+def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if not row["steps"]:
+        return ("0", "", "", "", "", "")
+    return (
+        f"{row['steps']:,}",
+        f"{row['violated']:,}",
+        _share(row["bound"]),
+        f"{row['sessions']:,}",
+        _share(row["session_bound"]),
+        "" if row["power"] is None else f"{row['power']:.2f}",
+    )
+
+
+def _line(name: str, figures: Sequence[str], remark: str, *, style: str = "") -> Text:
+    """A row that fits 100 columns: the name, figures below each other, a remark."""
+    if len(name) > _WIDEST:
+        name = f"{name[: _WIDEST - 1]}…"
+    cells = "".join(f"{figure:>{width}}" for figure, width in zip(figures, (7, 8, 9, 10, 9, 7), strict=True))
+    return Text(f"{name:<{_WIDEST}}{cells}  {remark}".rstrip(), style=style)
+
+
+def _share(bound: float) -> str:
+    return f"{bound:.2%}" if bound < 0.01 else f"{bound:.1%}"
 
 
 @command.command("mine")
@@ -103,61 +144,96 @@ def mine_(
 ) -> None:
     """Measure the rules on clean logs (files, folders, globs), say where they failed, and propose new ones.
 
-    Nothing is added to the policies: proposals are for people to review.
+    Nothing is added to the policies: proposals are for people to review. Exits with 1 if something could not be read,
+    or nothing was found; that rules were broken is a result like any other.
     """
-    steps = anyio.run(_read, paths, format_name or "auto")
-    if not steps:
-        raise SourceError("no step was found in these logs", hint="`verifierd inspect` says what is in them.")
-    rows, proposals = mine(steps, seed=seed)
-    clean = Sanitizer(b"mine").text
-    fragments = [proposal.toml(clean) for proposal in proposals]
+    troubles: list[VerifierdError] = []
+
+    def missing(error: VerifierdError) -> None:
+        if isinstance(error, SourceError):
+            troubles.append(error)
+        tell(error)
+
+    files = expand_inputs(paths, missing)
+    if out is not None and any(path is not None and out.exists() and out.samefile(path) for path in files):
+        raise click.BadParameter(f"{out} is one of the inputs; name another file", param_hint="--out")
+    with _bar() as progress:
+        steps = anyio.run(_read, files, format_name or "auto", progress, missing)
+        if not steps:
+            raise SourceError("no step was found in these logs", hint="`verifierd inspect` says what is in them.")
+        task = progress.add_task("measuring", total=sum(map(len, steps)))
+        rows, proposals = mine(steps, seed=seed, on=lambda done: progress.update(task, advance=done))
+    fragments = [fragment(proposal) for proposal in proposals]
     if out is not None:
-        try:
-            out.write_text("\n\n".join(fragments) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise StateError(f"{out}: {error.strerror or error}", hint="Name another file after --out.") from error
+        _write(out, fragments)
     if as_json:
         print_json(
             {
+                "trajectories": len(steps),
+                "steps": sum(map(len, steps)),
                 "rules": rows,
-                "proposals": [_json(proposal, toml) for proposal, toml in zip(proposals, fragments, strict=True)],
+                "proposals": [proposal_row(proposal) for proposal in proposals],
             }
         )
-        return
-    _mined(rows)
-    click.echo(f"\n{counted(len(proposals), 'proposal')} for review" + (f", in {out}" if out else ""))
-    if out is None:
-        for fragment in fragments:
-            click.echo("\n" + fragment)
+    else:
+        screen = console()
+        screen.print(f"{counted(sum(map(len, steps)), 'step')} of {counted(len(steps), 'trajectory')}\n")
+        _mined(screen, rows)
+        end = f", in {plain(str(out))}" if out is not None else ""
+        screen.print(Text(f"\n{counted(len(proposals), 'proposal')} for review{end}", style="bold"))
+        for text in fragments if out is None else ():
+            screen.print(Text(f"\n{text}"))
+    if troubles:
+        sys.exit(1)
 
 
-async def _read(paths: tuple[str, ...], format: str) -> Any:
-    return await trajectories(expand_inputs(paths, tell), format=format, tell=tell)
+def _write(out: Path, fragments: Sequence[str]) -> None:
+    try:
+        out.write_text("".join(f"{text}\n\n" for text in fragments), encoding="utf-8")
+    except OSError as error:
+        raise StateError(f"{out}: {error.strerror or error}", hint="Name another file after --out.") from error
 
 
-def _json(proposal: Any, toml: str) -> dict[str, Any]:
-    names = ("name", "tool", "says", "check", "text", "steps", "sessions", "violated", "bound", "power")
-    return {**{name: getattr(proposal, name) for name in names}, "toml": toml}
+async def _read(
+    files: Sequence[Path | None], format: str, progress: Progress, missing: Callable[[VerifierdError], None]
+) -> list[list[Step]]:
+    task = progress.add_task("reading", total=len(files))
+    return await trajectories(files, format=format, on=lambda _path: progress.update(task, advance=1), tell=missing)
 
 
-def _mined(rows: list[dict[str, Any]]) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("rule")
-    for name in ("steps", "sessions", "broken", "sessions <", "power"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            row["rule"],
-            str(row["steps"]),
-            str(row["sessions"]),
-            str(row["violated"]),
-            f"{row['bound']:.1%}",
-            "" if row["power"] is None else f"{row['power']:.2f}",
-        )
-    screen = console()
-    screen.print(table)
-    screen.print("sessions <: with 95 % confidence fewer than this share of sessions break the rule", style="dim")
-    for row in rows:
-        for broken in row["violations"]:
-            screen.print(Text(f"\n{row['rule']} broken in {broken['path']}, step {broken['step']}"))
-            screen.print(Text(f"  {broken['says']}; {broken['found']}"))
+def _bar() -> Progress:
+    screen = Console(stderr=True, highlight=False)
+    return Progress(
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %  {task.description}"),
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+    )
+
+
+def _mined(screen: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Each rule that was in force, then what its document says otherwise, then where it was broken."""
+    seen = [row for row in rows if row["steps"]]
+    alone = [row for row in seen if row["family"] is not None]
+    together = [row for row in seen if row["family"] is None]
+    screen.print(_line("rule", ("steps", "broken", "<", "sessions", "<", "power"), "", style="dim"))
+    for row in [*alone, *(row for row in together if row["violated"])]:
+        screen.print(_line(row["rule"], _figures(row), "differs" if row["agrees"] is False else ""))
+    own = [row for row in rows if row["family"] is not None]
+    rest = f"{len(own) - len(alone)} of {counted(len(own), 'rule')} were in force nowhere"
+    if together:
+        rest += f"; several rules were checked together in {counted(sum(row['steps'] for row in together), 'step')}"
+    screen.print(Text(f"\n{rest}; {_MEANING}", style="dim"))
+    for row in alone:
+        if row["disagreement"]:
+            screen.print(Text.assemble((f"\n{row['rule']} ", "bold"), f"differs from {row['family']}.toml"))
+            indented(screen, row["disagreement"], Text("  "))
+    for row in seen:
+        for broken in row["violations"][:_MOST_VIOLATIONS]:
+            screen.print(Text.assemble((f"\n{row['rule']} ", "bold"), f"broken in {broken['path']}"))
+            indented(screen, f"{broken['trajectory']} #{broken['step']}: {broken['action']}", Text("  "))
+            indented(screen, f"{broken['says']}; {broken['found']}", Text("  "))
+        if len(row["violations"]) > _MOST_VIOLATIONS:
+            more = len(row["violations"]) - _MOST_VIOLATIONS
+            screen.print(Text(f"  … and {more:,} more; --json has them all", style="dim"))

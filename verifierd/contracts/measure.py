@@ -218,6 +218,12 @@ def _at_most(count: int, cases: int, share: float) -> float:
     )
 
 
+def _interval(power: float, sessions: int) -> tuple[float, float]:
+    """Bounds of a power as if each session had been one draw."""
+    refused = round(power * sessions)
+    return lower_bound(refused, sessions), upper_bound(refused, sessions)
+
+
 def disagreement(rule: Rule, found: Measured) -> str:
     """Where a measurement contradicts what a document says of its rule, in words; empty if it does not.
 
@@ -234,8 +240,8 @@ def disagreement(rule: Rule, found: Measured) -> str:
             f"broken in {found.broken} of {sessions} sessions, in the document's {said.violated} of {said.steps} steps"
         )
     if found.power is not None:
-        refused = round(found.power * sessions)
-        if not lower_bound(refused, sessions) <= said.power <= upper_bound(refused, sessions):
+        here, there = _interval(found.power, sessions), _interval(said.power, said.sessions)
+        if here[0] > there[1] or there[0] > here[1]:
             return f"its power is {found.power:.2f} here, {said.power:.2f} in the document"
     return ""
 
