@@ -210,12 +210,13 @@ def _at_most(count: int, cases: int, share: float) -> float:
     """The probability that no more than so many of the cases hit; by logarithms, as the binomials get huge."""
     if share >= 1:
         return float(count >= cases)
-    hit, miss = math.log(share), math.log1p(-share)
-    ways = math.lgamma(cases + 1)
-    return math.fsum(
+    hit, miss, ways = math.log(share), math.log1p(-share), math.lgamma(cases + 1)
+    few = 2 * count < cases
+    total = math.fsum(
         math.exp(ways - math.lgamma(k + 1) - math.lgamma(cases - k + 1) + k * hit + (cases - k) * miss)
-        for k in range(count + 1)
+        for k in (range(count + 1) if few else range(count + 1, cases + 1))
     )
+    return total if few else 1 - total
 
 
 def _interval(power: float, sessions: int) -> tuple[float, float]:

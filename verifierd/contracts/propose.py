@@ -23,6 +23,8 @@ __all__ = ("Proposal", "propose")
 _LEAST_STEPS = 5
 _LEAST_SESSIONS = 3
 _LEAST_POWER = 0.5
+_LEAST_POWER_OF_BOUNDS = 0.1
+"""A bound covers nothing, but what is much longer contradicts it."""
 _MOST_BROKEN = 0.02
 _DRAWS = 5
 _COMMON = 0.98
@@ -395,7 +397,8 @@ def _supported(
                 refused += 1
                 if breaks is None or 0 < len(other.strip()) < len(breaks):
                     breaks = other
-    if breaks is None or refused < _LEAST_POWER * drawn:
+    least = _LEAST_POWER_OF_BOUNDS if candidate.check is Check.LINES else _LEAST_POWER
+    if breaks is None or refused < least * drawn:
         return None
     name, number = named
     obeys = min((step for step, _, _ in held), key=lambda step: len(step.action.text) + len(step.observation))
