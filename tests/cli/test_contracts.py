@@ -6,7 +6,6 @@ from pathlib import Path
 
 from tests.helpers import verifierd
 from verifierd.contracts.document import bundled
-from verifierd.types import Check
 
 LOG = "".join(
     json.dumps({
@@ -70,15 +69,95 @@ def test_mining_says_where_rules_failed_and_proposes(tmp_path: Path) -> None:
 
 
 def test_nothing_to_mine(tmp_path: Path) -> None:
-    """A log without steps, and one that is not there, are told."""
-    (tmp_path / "empty.jsonl").write_text("", encoding="utf-8")
+    """A log without steps, one that is not there, and no log at all are told, and fail."""
+    empty, log = tmp_path / "empty.jsonl", tmp_path / "log.jsonl"
+    empty.write_text("", encoding="utf-8")
+    log.write_text(LOG, encoding="utf-8")
 
-    assert "no step" in verifierd("contracts", "mine", tmp_path / "empty.jsonl").stderr
-    assert "nowhere" in verifierd("contracts", "mine", tmp_path / "nowhere").stderr
+    for path, message in ((empty, "no step"), (tmp_path / "nowhere", "nowhere")):
+        done = verifierd("contracts", "mine", path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert message in done.stderr
+    assert verifierd("contracts", "mine").returncode == 2
+    done = verifierd("contracts", "mine", log, tmp_path / "nowhere")
+    assert done.returncode == 1
+    assert "for review" in done.stdout
 
 
-def test_the_reference_names_every_check() -> None:
-    """Who writes contracts finds each check and each key."""
-    text = (Path(__file__).parents[2] / "policies" / "contracts" / "README.md").read_text(encoding="utf-8")
+def test_violations_are_no_failure(tmp_path: Path) -> None:
+    """That a rule was broken is a result; where its document says otherwise is told."""
+    log = tmp_path / "log.jsonl"
+    log.write_text(LOG, encoding="utf-8")
 
-    assert [check.value for check in Check if f"`{check.value}`" not in text] == []
+    done = verifierd("contracts", "mine", log)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "16 steps of 4 trajectories"
+    row = next(line.split() for line in lines if line.startswith("echo-text "))
+    assert row[:3] == ["echo-text", "4", "1"]
+    assert row[-1] == "differs"
+    assert "echo-text differs from text.toml" in lines
+    assert "  it decides, but held in 3 of 4 steps only" in lines
+    assert f"echo-text broken in {log}" in lines
+    assert "  t0 #1: echo hello" in lines
+    assert all(line == line.rstrip() for line in lines)
+    assert not any(len(line) > 100 for line in lines[: lines.index("")] if str(log) not in line)
+
+
+def test_the_same_seed_mines_the_same(tmp_path: Path) -> None:
+    """Draws are seeded."""
+    log = tmp_path / "log.jsonl"
+    log.write_text(LOG, encoding="utf-8")
+
+    first, again = (verifierd("contracts", "mine", log, "--json", "--seed", "7").stdout for _ in range(2))
+
+    assert first == again
+
+
+def test_inputs_are_spared(tmp_path: Path) -> None:
+    """Proposals do not replace a log; where they cannot be written is told."""
+    log = tmp_path / "log.jsonl"
+    log.write_text(LOG, encoding="utf-8")
+
+    done = verifierd("contracts", "mine", log, "--out", log)
+
+    assert done.returncode == 2
+    assert "is one of the inputs" in done.stderr
+    assert log.read_text(encoding="utf-8") == LOG
+    done = verifierd("contracts", "mine", log, "--out", tmp_path / "no" / "folder.toml")
+    assert done.returncode == 78
+    assert "Name another file" in done.stderr
+
+
+def test_one_family() -> None:
+    """The rules of one document; an unknown one is a usage error that names those there are."""
+    rows = json.loads(verifierd("contracts", "list", "--family", "git", "--json").stdout)["rules"]
+    done = verifierd("contracts", "list", "--family", "nonsense")
+
+    assert [row["rule"] for row in rows] == [rule.id for rule in bundled()["git"].rule]
+    assert done.returncode == 2
+    assert "known ones: agent_tools, " in done.stderr
+
+
+def test_the_list_fits() -> None:
+    """Figures within 100 columns, no line ends in blanks, and what does not decide says so."""
+    lines = verifierd("contracts", "list").stdout.splitlines()
+    figures = [line for line in lines[:-1] if line.startswith("  ") and not line.startswith("   ")]
+
+    assert len(figures) == sum(len(family.rule) for family in bundled().values())
+    assert max(map(len, figures)) <= 100
+    assert all(line == line.rstrip() for line in lines)
+    undecided = [rule.id for family in bundled().values() for rule in family.rule if not rule.deciding]
+    assert [line.split()[0] for line in figures if line.endswith("does not decide")] == undecided
+
+
+def test_what_was_not_measured_says_so() -> None:
+    """A rule without figures has none, and no bounds."""
+    (name, *_) = (
+        rule.id for family in bundled().values() for rule in family.rule if not rule.support.steps
+    )  # fmt: skip
+
+    assert "not measured" in verifierd("contracts", "list", name).stdout
+    (row,) = json.loads(verifierd("contracts", "list", name, "--json").stdout)["rules"]
+    assert (row["steps"], row["bound"], row["session_bound"]) == (0, None, None)

@@ -23,7 +23,7 @@ from verifierd.types import Step
 
 __all__ = ("command",)
 
-_WIDEST = 34
+_WIDEST = 32
 _MOST_VIOLATIONS = 5
 _MEANING = (
     "<: with 95 % confidence fewer than this share of steps, or of sessions, break the rule; those with a power below"
