@@ -1,11 +1,10 @@
 """`verifierd contracts`: the rules with their support, and what clean logs say of them."""
 
 import json
-import tomllib
 from pathlib import Path
 
 from tests.helpers import verifierd
-from verifierd.contracts.document import bundled
+from verifierd.contracts.document import bundled, parse
 
 LOG = "".join(
     json.dumps({
@@ -62,9 +61,9 @@ def test_mining_says_where_rules_failed_and_proposes(tmp_path: Path) -> None:
     (echo,) = (row for row in mined["rules"] if row["rule"] == "echo-text")
     assert (echo["steps"], echo["sessions"], echo["violated"]) == (4, 4, 1)
     assert [violation["step"] for violation in echo["violations"]] == [1]
-    proposed = tomllib.loads(out.read_text(encoding="utf-8"))["rule"]
-    assert any(rule["programs"] == ["count"] and rule["check"] == "every-line" for rule in proposed)
-    assert not any(rule["deciding"] for rule in proposed)
+    proposed = parse(out.read_text(encoding="utf-8"), "proposals.toml").rule
+    assert any(rule.programs == ("count",) and rule.check == "every-line" for rule in proposed)
+    assert not any(rule.deciding for rule in proposed)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.jsonl", "proposals.toml"]
 
 

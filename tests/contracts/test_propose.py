@@ -12,6 +12,7 @@ from verifierd.contracts.document import Program, parse
 from verifierd.contracts.engine import Contracts
 from verifierd.contracts.measure import Measured, upper_bound
 from verifierd.contracts.propose import Proposal, propose
+from verifierd.sanitize import Sanitizer
 from verifierd.types import Action, Check, History, Origin, Step
 
 LS = ("ls", "a\nb c\n")
@@ -206,6 +207,33 @@ def test_secrets_are_no_constants() -> None:
     assert found
     assert not any(secret in proposal.says + proposal.text for proposal in found)
     assert not any(secret in proposal.toml(lambda text: text.replace(secret, "x")) for proposal in found)
+
+
+def test_names_that_look_alike_are_told_apart() -> None:
+    """All fragments together are one document, also if names differ by what an id cannot hold."""
+    sessions = [
+        session(f"s{n}", *((call, f"{n}\n") for call in ("a.b", "a.b", "a_b", "a_b")), *OTHERS, *OTHERS)
+        for n in range(4)
+    ]
+
+    found = list(propose(sessions, {}))
+    family = parse("\n\n".join(['about = "all"', *(proposal.toml(str) for proposal in found)]), "all")
+
+    assert {"proposed-a-b-every-line", "proposed-a-b-every-line-2"} <= {rule.id for rule in family.rule}
+    assert Contracts({"all": family})
+
+
+def test_hostile_text_stays_in_its_string() -> None:
+    """Quotes, line breaks and controls of a log end no string and no comment."""
+    evil = 'x"\n[[rule]]\nid = "evil"\x00\x1b\u202e'
+    sessions = [
+        session(f"s{n}", *((("Make", {"path": f"/w/{n}{k}", evil: [evil]}), f"made /w/{n}{k}\n{evil}") for k in "ab"))
+        for n in range(4)
+    ]
+
+    text = "\n\n".join(proposal.toml(Sanitizer(b"test").text) for proposal in propose(sessions, {}))
+
+    assert "evil" not in [rule.get("id") for rule in tomllib.loads(text.encode().decode())["rule"]]
 
 
 def test_the_same_seed_proposes_the_same() -> None:

@@ -189,7 +189,7 @@ def mine_(
 
 def _write(out: Path, fragments: Sequence[str]) -> None:
     try:
-        out.write_text("".join(f"{text}\n\n" for text in fragments), encoding="utf-8")
+        out.write_text("\n\n".join(['about = "Proposed from logs; review each."', *fragments]) + "\n", encoding="utf-8")
     except OSError as error:
         raise StateError(f"{out}: {error.strerror or error}", hint="Name another file after --out.") from error
 

@@ -176,19 +176,23 @@ def propose(
     """
     pool = Observations(trajectories, seed, text=text)
     cases, before = _cases(trajectories, programs, text)
+    ids: Counter[str] = Counter()
     for (name, _), found in sorted(cases.items(), key=lambda item: -len(item[1])):
         if len(found) < _LEAST_STEPS or len({session_of(step) for step, _ in found}) < _LEAST_SESSIONS:
             continue
         outputs = [text(step) for step, _ in found]
         proposals: dict[Check, Proposal] = {}
-        for number, candidate in enumerate(_candidates(name, found, outputs, before)):
+        for candidate in _candidates(name, found, outputs, before):
             if _is_known(known or {}, name, candidate.check, found):
                 continue
-            proposal = _supported((name, number), candidate, found, outputs, pool)
+            proposal = _supported(name, candidate, found, outputs, pool)
             kept = proposals.get(candidate.check)
             if proposal is not None and (kept is None or proposal.power > kept.power):
                 proposals[candidate.check] = proposal  # of several shapes the one that says most
-        yield from proposals.values()
+        for proposal in proposals.values():
+            ids[proposal.id] += 1
+            again = f"-{ids[proposal.id]}" if ids[proposal.id] > 1 else ""
+            yield msgspec.structs.replace(proposal, id=proposal.id + again)
 
 
 def _cases(
@@ -380,7 +384,7 @@ def _fields(cases: Sequence[_Case], kind: type) -> list[str]:
 
 
 def _supported(
-    named: tuple[str, int], candidate: _Candidate, cases: Sequence[_Case], outputs: Sequence[str], pool: Observations
+    name: str, candidate: _Candidate, cases: Sequence[_Case], outputs: Sequence[str], pool: Observations
 ) -> Proposal | None:
     """The candidate with its support; None if it failed too often, was hardly in force, or says next to nothing."""
     applied = _applied(candidate, cases, outputs)
@@ -400,10 +404,9 @@ def _supported(
     least = _LEAST_POWER_OF_BOUNDS if candidate.check is Check.LINES else _LEAST_POWER
     if breaks is None or refused < least * drawn:
         return None
-    name, number = named
     obeys = min((step for step, _, _ in held), key=lambda step: len(step.action.text) + len(step.observation))
     return Proposal(
-        id=_name(name, candidate.check, number),
+        id=_id(name, candidate.check),
         name=name,
         tool=obeys.action.command is None,
         says=candidate.says,
@@ -448,9 +451,9 @@ def _applied(
     return held, broken
 
 
-def _name(name: str, check: Check, number: int) -> str:
+def _id(name: str, check: Check) -> str:
     words = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "tool"
-    return f"proposed-{words}-{check.value}-{number}"
+    return f"proposed-{words}-{check.value}"
 
 
 def _braced(text: str) -> str:
@@ -478,7 +481,9 @@ def _inline(value: object, clean: Callable[[str], str]) -> str:
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, Mapping):
-        pairs = [f"{_toml(str(key))} = {_inline(inner, clean)}" for key, inner in value.items() if inner is not None]
+        pairs = [
+            f"{_toml(clean(str(key)))} = {_inline(inner, clean)}" for key, inner in value.items() if inner is not None
+        ]
         return "{ " + ", ".join(pairs) + " }" if pairs else "{}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "[" + ", ".join(_inline(inner, clean) for inner in value if inner is not None) + "]"
