@@ -64,7 +64,15 @@ class TestCall:
         """A program is known by its last name, behind prefixes that run it as it is."""
         assert _call("/usr/bin/ls").name == "ls"
         assert _call("sudo ls").name == "ls"
+        assert _call("time ls").name == "time"
         assert _call("C:/x/git.exe status").name == "git status"
+
+    def test_the_words_behind_a_prefix(self) -> None:
+        """The simple command is that of the program which is run."""
+        command = _call("command echo a b").command
+
+        assert command is not None
+        assert [word.text for word in command.args] == ["a", "b"]
 
     def test_what_is_not_spelt_out(self) -> None:
         """An expansion leaves a word unknown; a program that is one cannot be told."""

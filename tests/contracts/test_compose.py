@@ -133,6 +133,11 @@ def test_certain_status(command: str, status: int | None) -> None:
     assert found == ([] if status is None else [status])
 
 
+def test_a_failing_program_may_say_so() -> None:
+    """What holds whatever the status is forgives the diagnostic of a quiet program that failed."""
+    assert _violated("num | sort --bad", "sort: unrecognized option '--bad'\n", 2) == set()
+
+
 def test_a_failure_is_only_a_single_programs_own() -> None:
     """What a failing program must say is not asked of a line in which another may have failed."""
     assert _violated("tests", "1 passed\n", 1) == {"error"}

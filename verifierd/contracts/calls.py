@@ -13,7 +13,8 @@ from verifierd.types import Step
 __all__ = ("Call", "Part", "calls", "parts", "path_in")
 
 _ENDS = frozenset({"exec", "exit", "return", "trap"})
-_PREFIXES = frozenset({"command", "builtin", "env", "nohup", "sudo", "time"})
+# Run another program as it is; `time` and `nohup` do, too, but say something themselves.
+_PREFIXES = frozenset({"command", "builtin", "env", "sudo"})
 _MOST = 200
 
 
@@ -250,6 +251,8 @@ def _call(command: Command, place: _Place, programs: Mapping[str, Program], *, p
     words = [command.name, *command.args]
     while len(words) > 1 and words[0].text in _PREFIXES and (words[1].text or "-").isidentifier():
         words = words[1:]
+    if words[0] is not command.name:
+        command = msgspec.structs.replace(command, name=words[0], args=words[1:])
     name = words[0].text
     if name is None:
         return None

@@ -284,14 +284,16 @@ def _scoped(
         after=segment.after,
         before=segment.before,
         given=given,
-        tolerates=_tolerated(parts, indices, programs),
+        tolerates=_tolerated(parts, indices, programs, succeeded=given == "success"),
     )
 
 
-def _tolerated(parts: Sequence[Part], indices: Sequence[int], programs: Mapping[str, Program]) -> str:
+def _tolerated(
+    parts: Sequence[Part], indices: Sequence[int], programs: Mapping[str, Program], *, succeeded: bool
+) -> str:
     """The pattern of diagnostics that may stand between.
 
-    In a step that went well, a quiet program that surely succeeded wrote none.
+    Where the step must have gone well, a quiet program that surely succeeded wrote none.
     """
     names: list[str] = []
     for index in indices:
@@ -301,7 +303,7 @@ def _tolerated(parts: Sequence[Part], indices: Sequence[int], programs: Mapping[
                 continue
             program = programs.get(call.name) if call is not None else None
             last = number == len(part.stages) - 1
-            if call is None or program is None or not program.quiet or not (part.succeeds and last):
+            if call is None or program is None or not program.quiet or not (succeeded and part.succeeds and last):
                 names.append(re.escape(call.name.split()[0]) if call is not None else r"[\w.-]+")
     if not names:
         return _REFUSED
