@@ -23,7 +23,7 @@ from verifierd.scoring import open_scorers
 from verifierd.sources import open_source
 from verifierd.stages import Adapter, Predictor, Sink
 from verifierd.store import Store
-from verifierd.types import Abstain, History, Prediction, Step, Verdict
+from verifierd.types import Abstain, Action, History, Origin, Prediction, Step, Verdict
 
 __all__ = (
     "Bench",
@@ -39,6 +39,7 @@ __all__ = (
     "guess",
     "jsonl",
     "native",
+    "ran",
     "read_verdicts",
     "reading",
     "verifierd",
@@ -267,6 +268,13 @@ def verifierd(
     )
     assert "Traceback" not in result.stderr + result.stdout, result.stderr
     return result
+
+
+def ran(command: str, observation: str = "", **more: Any) -> Step:
+    """A step in which a shell ran a command line, and that went well."""
+    fields: dict[str, Any] = {"format": "native", "trajectory": "t", "index": 1, "cwd": "/w", "exit_code": 0} | more
+    fields.setdefault("origin", Origin(path=f"{fields['trajectory']}.jsonl", offset=fields["index"]))
+    return Step(action=Action(tool=fields.pop("tool", "Bash"), command=command), observation=observation, **fields)
 
 
 def guess(text: str | None, *, certain: bool = True, exit_code: int | None = None) -> Prediction:

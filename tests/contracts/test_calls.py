@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.helpers import ran
 from verifierd.contracts.calls import Call, Part, parts, path_in
 from verifierd.contracts.document import Program
-from verifierd.types import Action, Origin, Step
 
 PROGRAMS = {
     "git": Program(name="git", subcommands=True, values=("-C", "-c")),
@@ -15,16 +15,7 @@ PROGRAMS = {
 
 
 def _parts(command: str, *, tool: str = "Bash", cwd: str | None = "/w") -> list[Part]:
-    step = Step(
-        format="native",
-        trajectory="t",
-        index=1,
-        action=Action(tool=tool, command=command),
-        observation="",
-        cwd=cwd,
-        origin=Origin(path="-", offset=0),
-    )
-    return parts(step, PROGRAMS)
+    return parts(ran(command, tool=tool, cwd=cwd), PROGRAMS)
 
 
 def _call(command: str) -> Call:

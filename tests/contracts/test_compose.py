@@ -2,11 +2,12 @@
 
 import pytest
 
+from tests.helpers import ran
 from verifierd.contracts.checks import check
 from verifierd.contracts.document import Family, Program, Rule
 from verifierd.contracts.engine import Contracts
 from verifierd.contracts.state.session import Session
-from verifierd.types import Action, Check, Constraint, Origin, Step
+from verifierd.types import Check, Constraint
 
 FAMILY = Family(
     about="made up",
@@ -37,16 +38,7 @@ CONTRACTS = Contracts({"made-up": FAMILY})
 
 
 def _constraints(command: str) -> list[Constraint]:
-    step = Step(
-        format="native",
-        trajectory="t",
-        index=1,
-        action=Action(tool="Bash", command=command),
-        observation="",
-        cwd="/w",
-        origin=Origin(path="-", offset=0),
-    )
-    return CONTRACTS.constraints(Session(), step)
+    return CONTRACTS.constraints(Session(), ran(command))
 
 
 def _violated(command: str, observation: str, status: int = 0) -> set[str]:

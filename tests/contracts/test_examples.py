@@ -3,7 +3,7 @@
 import pytest
 
 from verifierd.contracts.checks import check
-from verifierd.contracts.document import Example, Rule, bundled
+from verifierd.contracts.document import Asked, Example, Rule, bundled
 from verifierd.contracts.engine import Contracts
 from verifierd.contracts.tails import visible
 from verifierd.types import Action, History, Origin, Step
@@ -16,7 +16,7 @@ CASES = [
 ]
 
 
-def _step(index: int, example: Example, observation: str, exit_code: int) -> Step:
+def _step(index: int, example: Asked, observation: str, exit_code: int) -> Step:
     shell = example.command is not None
     return Step(
         format="native",
@@ -34,14 +34,7 @@ def _step(index: int, example: Example, observation: str, exit_code: int) -> Ste
 def _violated(rule: Rule, example: Example, observation: str, exit_code: int) -> list[str]:
     history = History(("native", "example"))
     for index, past in enumerate(example.history, 1):
-        history.append(
-            _step(
-                index,
-                Example(tool=past.tool, command=past.command, input=past.input, cwd=past.cwd, obeys="", breaks=""),
-                past.observation,
-                past.exit_code,
-            )
-        )
+        history.append(_step(index, past, past.observation, past.exit_code))
     step = _step(len(history) + 1, example, observation, exit_code)
     contracts = Contracts(bundled())
     constraints = contracts.constraints(contracts.session(history), step)

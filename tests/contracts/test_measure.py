@@ -5,10 +5,11 @@ import re
 import msgspec
 import pytest
 
+from tests.helpers import ran
 from verifierd.contracts.document import Family, Program, Rule, Support
 from verifierd.contracts.engine import Contracts
 from verifierd.contracts.measure import Measured, Violation, disagreement, lower_bound, measure, support, upper_bound
-from verifierd.types import Action, Check, Constraint, ObservationKind, Origin, Step
+from verifierd.types import Check, Constraint, ObservationKind, Step
 
 FAMILY = Family(
     about="made up",
@@ -20,16 +21,7 @@ FAMILY = Family(
 def session(name: str, *steps: tuple[str, str]) -> list[Step]:
     """A session of shell steps that went well."""
     return [
-        Step(
-            format="native",
-            trajectory=name,
-            index=index,
-            action=Action(tool="bash", command=command),
-            observation=observation,
-            exit_code=0,
-            cwd="/w",
-            origin=Origin(path=f"{name}.jsonl", offset=index),
-        )
+        ran(command, observation, tool="bash", trajectory=name, index=index)
         for index, (command, observation) in enumerate(steps, 1)
     ]
 

@@ -2,23 +2,15 @@
 
 import pytest
 
+from tests.helpers import ran
 from verifierd.predictors.contracts import ContractsPredictor
-from verifierd.types import Abstain, Action, Check, History, Origin, Step
+from verifierd.types import Abstain, Check, History, Step
 
 pytestmark = pytest.mark.anyio
 
 
 def _step(index: int, command: str, observation: str = "") -> Step:
-    return Step(
-        format="native",
-        trajectory="t",
-        index=index,
-        action=Action(tool="Bash", command=command),
-        observation=observation,
-        exit_code=0,
-        cwd="/w",
-        origin=Origin(path="-", offset=index),
-    )
+    return ran(command, observation, index=index)
 
 
 async def test_it_predicts_parts() -> None:

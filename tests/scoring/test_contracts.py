@@ -1,20 +1,12 @@
 """What the observation must obey, part by part."""
 
+from tests.helpers import ran
 from verifierd.scoring.contracts import contracts
-from verifierd.types import Action, Check, Constraint, History, Origin, Prediction, Score, Step
+from verifierd.types import Check, Constraint, History, Prediction, Score
 
 
 def _score(observation: str, *constraints: Constraint, status: int = 0, elided: str | None = None) -> Score:
-    step = Step(
-        format="native",
-        trajectory="t",
-        index=1,
-        action=Action(tool="bash", command="ls"),
-        observation=observation,
-        exit_code=status,
-        elided=elided,
-        origin=Origin(path="t.jsonl", offset=0),
-    )
+    step = ran("ls", observation, exit_code=status, elided=elided)
     return contracts(History(step.key), step, Prediction(predictor="contracts", certain=True, constraints=constraints))
 
 

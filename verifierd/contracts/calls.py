@@ -10,7 +10,7 @@ from verifierd.commandline.reading import Command, Compound, Pipeline, Redirect,
 from verifierd.contracts.document import Program
 from verifierd.types import Step
 
-__all__ = ("Call", "Part", "calls", "parts", "path_in")
+__all__ = ("Call", "Part", "parts", "path_in", "tool_call")
 
 _ENDS = frozenset({"exec", "exit", "return", "trap"})
 # Run another program as it is; `time` and `nohup` do, too, but say something themselves.
@@ -59,6 +59,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         """Was one of these options given?"""
         return any(name in self.options for name in names)
 
+    @property
+    def numbers(self) -> list[str]:
+        """The options that are a number, such as `-5`, without their dash."""
+        return [name[1:] for name in self.options if name[1:].isdigit()]
+
     def path(self, word: str) -> str:
         """The path that a word means where the call runs."""
         return path_in(self.cwd, word)
@@ -101,13 +106,6 @@ def path_in(cwd: str | None, word: str) -> str:
     if word.startswith("~") or cwd is None:
         return posixpath.normpath(word)
     return posixpath.normpath(posixpath.join(cwd.replace("\\", "/"), word))
-
-
-def calls(step: Step, programs: Mapping[str, Program]) -> list[Call]:
-    """Everything that a step calls, inner stages of pipelines included; empty if it cannot be told."""
-    if step.action.command is None:
-        return [tool_call(step)]
-    return [stage for part in parts(step, programs) for stage in part.stages if stage is not None]
 
 
 def tool_call(step: Step) -> Call:

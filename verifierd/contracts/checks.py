@@ -17,7 +17,7 @@ from verifierd.contracts.shapes import judge
 from verifierd.contracts.summaries import disagreement
 from verifierd.types import Check, Constraint
 
-__all__ = ("Outcome", "check", "pattern")
+__all__ = ("Outcome", "check", "escaped", "pattern")
 
 _MOST_LINES = 5_000
 _MOST_SPANS = 20
@@ -65,7 +65,7 @@ class Scope(msgspec.Struct, frozen=True):
     Attributes:
         start: Its first character in the observation.
         text: The whole, from there.
-        lines: Its lines, without diagnostics and without blank ones at its edges.
+        lines: Its lines, without blank ones at its edges.
         status: The exit status, None if it is not known.
         failed: Whether the step failed, None if not known.
     """
@@ -93,6 +93,14 @@ def pattern(text: str) -> Any:
         return None
 
 
+def escaped(text: str) -> str:
+    """A text as a pattern of itself."""
+    return "".join(
+        letter if letter.isalnum() or letter in "_ " or ord(letter) > 127 else f"\\x{{{ord(letter):x}}}"
+        for letter in text
+    )
+
+
 def check(constraint: Constraint, observation: str, *, status: int | None, succeeded: bool | None) -> Outcome:
     """Does the observation obey?
 
@@ -107,10 +115,7 @@ def check(constraint: Constraint, observation: str, *, status: int | None, succe
     scope = _scope(constraint, observation, status=status, succeeded=succeeded)
     if scope is None:
         return _OUT
-    if constraint.check is Check.STATUS:
-        outcome = _status(constraint, scope)
-        return _OUT if outcome.violated and constraint.tolerates and _diagnosed(constraint, scope) else outcome
-    if len(scope.lines) > _MOST_LINES:
+    if constraint.check is not Check.STATUS and len(scope.lines) > _MOST_LINES:
         return _OUT
     outcome = _CHECKS[constraint.check](constraint, scope)
     if outcome.violated and constraint.tolerates and _diagnosed(constraint, scope):
@@ -446,4 +451,5 @@ _CHECKS: dict[Check, Callable[[Constraint, Scope], Outcome]] = {
     Check.NOT_NAMES: _not_names,
     Check.SCHEMA: _schema,
     Check.AGREES: _agrees,
+    Check.STATUS: _status,
 }

@@ -5,7 +5,7 @@ one part can be checked between its neighbours' marks; parts that print nothing 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -307,32 +307,34 @@ def _tolerated(
                 names.append(re.escape(call.name.split()[0]) if call is not None else r"[\w.-]+")
     if not names:
         return _REFUSED
-    programs_ = "|".join(sorted(set(names)))
     return (
-        rf"^(?:.*/)?(?:{programs_})(?:\.exe)?:(?:\d+:)? |{_REFUSED}"
+        rf"{_speaking(names)}|{_REFUSED}"
         r"|(?i:^(?:fatal|error|err|warning|warn|hint|usage|note|traceback|panic|exception|failed|npm err!?|npm warn)\b)"
         r"|\(os error \d+\)$"  # Rust's, as of older `rg`, which does not name itself
     )
 
 
+def _speaking(programs: Iterable[str]) -> str:
+    """The pattern of diagnostics in which one of these programs, given as patterns, names itself."""
+    return rf"^(?:.*/)?(?:{'|'.join(sorted(set(programs)))})(?:\.exe)?:(?:\d+:)? "
+
+
 def _status(parts: Sequence[Part], found: Sequence[Sequence[Sequence[Constraint]]]) -> list[Constraint]:
     """The exit status, where it follows from the parts whatever the others do."""
     certain: Constraint | None = None
-    first = True
     for part, stages in zip(parts, found, strict=True):
         if part.runs != "always" and part.link == ";":
             return []
         own = next((c for c in stages[-1] if c.check is Check.STATUS), None) if not part.negated else None
         zero = certain is not None and certain.low == certain.high == 0
-        if part.link == ";" or first:
+        if part.link == ";":
             certain = own
         elif part.link == "&&":
             certain = own if zero else None
         elif not zero:
             certain = own if own is not None and own.low == own.high == 0 else None
-        first = False
     if certain is None:
         return []
     last = parts[-1].stages[-1]
-    own_words = rf"|^(?:.*/)?{re.escape(last.name.split()[0])}(?:\.exe)?:(?:\d+:)? " if last is not None else ""
+    own_words = f"|{_speaking([re.escape(last.name.split()[0])])}" if last is not None else ""
     return [msgspec.structs.replace(certain, tolerates=_REFUSED + own_words)]

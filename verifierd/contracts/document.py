@@ -14,17 +14,19 @@ from verifierd.bundled import root
 from verifierd.errors import ContractError
 from verifierd.types import Check
 
-__all__ = ("Example", "Family", "Past", "Program", "Rule", "Support", "bundled", "parse")
+__all__ = ("LEAST_POWER", "Asked", "Example", "Family", "Past", "Program", "Rule", "Support", "bundled", "parse")
+
+LEAST_POWER = 0.5
+"""A rule of less power adds nothing to coverage."""
 
 
-class Past(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """One step of an example: of its history, or the one that is checked.
+class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """What an example asks for.
 
     Attributes:
         tool: The tool; `Bash` runs a command line.
         command: The command line, for a shell.
         input: The tool's input.
-        observation: What came back.
         exit_code: The exit status; for other tools than a shell not 0 marks an error.
         cwd: The directory it ran in.
     """
@@ -32,26 +34,29 @@ class Past(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     tool: str = "Bash"
     command: str | None = None
     input: dict[str, Any] = {}
-    observation: str
     exit_code: int = 0
     cwd: str = "/home/user/project"
 
 
-class Example(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+class Past(Asked, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """One step of an example's history.
+
+    Attributes:
+        observation: What came back.
+    """
+
+    observation: str
+
+
+class Example(Asked, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """One action with an observation that obeys its rule and one that breaks it.
 
     Attributes:
-        tool, command, input, exit_code, cwd: As in `Past`.
         history: The steps before it.
         obeys: What may come back.
         breaks: What may not, with `breaks_exit_code` as its status if that differs.
     """
 
-    tool: str = "Bash"
-    command: str | None = None
-    input: dict[str, Any] = {}
-    exit_code: int = 0
-    cwd: str = "/home/user/project"
     history: tuple[Past, ...] = ()
     obeys: str
     breaks: str

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from verifierd.contracts.calls import Call, Part, parts, tool_call
-from verifierd.contracts.checks import pattern
+from verifierd.contracts.checks import escaped, pattern
 from verifierd.contracts.compose import compose
 from verifierd.contracts.document import Family, Program, Rule
 from verifierd.contracts.facts import FACTS
@@ -52,6 +52,7 @@ class Contracts:
             for rule in family.rule:
                 self._add(rule, name)
         self._live: OrderedDict[tuple[tuple[str, str], int], Session] = OrderedDict()
+        self._last: tuple[Step, list[Part]] | None = None  # a step is read when it is predicted, and when it happened
 
     def _add(self, rule: Rule, family: str) -> None:
         place = f"policies/contracts/{family}.toml, rule `{rule.id}`"
@@ -92,8 +93,13 @@ class Contracts:
         """The parts of a step's command line and everything that it calls, as far as this session's can be told."""
         if step.action.command is None:
             return [], [tool_call(step)]
-        read = parts(step, self.programs) if profile.reads(step) else []
+        read = self._parts(step) if profile.reads(step) else []
         return read, [stage for part in read for stage in part.stages if stage is not None]
+
+    def _parts(self, step: Step) -> list[Part]:
+        if self._last is None or self._last[0] is not step:
+            self._last = step, parts(step, self.programs)
+        return self._last[1]
 
     def constraints(self, session: Session, step: Step) -> list[Constraint]:
         """What the observation of a step must obey, after what the session has shown.
@@ -202,14 +208,6 @@ def _filled(template: str, values: Mapping[str, str], *, literal: bool) -> str:
         if name is not None:
             filled.append(values[name] if literal else escaped(values[name]))
     return "".join(filled)
-
-
-def escaped(text: str) -> str:
-    """A text as a pattern of itself."""
-    return "".join(
-        letter if letter.isalnum() or letter in "_ " or ord(letter) > 127 else f"\\x{{{ord(letter):x}}}"
-        for letter in text
-    )
 
 
 def _number(value: int | str | None, values: Mapping[str, Any]) -> int | None:

@@ -9,9 +9,8 @@ from typing import NamedTuple
 import msgspec
 
 from verifierd.contracts.calls import Call, parts, tool_call
-from verifierd.contracts.checks import check
-from verifierd.contracts.document import Program
-from verifierd.contracts.engine import escaped
+from verifierd.contracts.checks import check, escaped
+from verifierd.contracts.document import LEAST_POWER, Program
 from verifierd.contracts.measure import Measured, Observations, judged, session_of, upper_bound
 from verifierd.contracts.shapes import Shape, encode, learn, merge
 from verifierd.contracts.tails import visible
@@ -22,7 +21,6 @@ __all__ = ("Proposal", "propose")
 
 _LEAST_STEPS = 5
 _LEAST_SESSIONS = 3
-_LEAST_POWER = 0.5
 _LEAST_POWER_OF_BOUNDS = 0.1
 """A bound covers nothing, but what is much longer contradicts it."""
 _MOST_BROKEN = 0.02
@@ -401,7 +399,7 @@ def _supported(
                 refused += 1
                 if breaks is None or 0 < len(other.strip()) < len(breaks):
                     breaks = other
-    least = _LEAST_POWER_OF_BOUNDS if candidate.check is Check.LINES else _LEAST_POWER
+    least = _LEAST_POWER_OF_BOUNDS if candidate.check is Check.LINES else LEAST_POWER
     if breaks is None or refused < least * drawn:
         return None
     obeys = min((step for step, _, _ in held), key=lambda step: len(step.action.text) + len(step.observation))

@@ -46,7 +46,7 @@ def visible(step: Step) -> str:
 
 
 def cut(step: Step) -> bool:
-    """Was something taken out of an observation, so that only its exit status can be judged?"""
+    """Was something taken out of an observation, so that it cannot be judged?"""
     return step.elided is not None or _CUTS.search(step.observation) is not None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from verifierd.types import History, ObservationKind, Step
+from verifierd.types import ObservationKind, Step
 
 __all__ = ("FAULTS", "Fault", "inject")
 
@@ -16,9 +16,7 @@ Fault = Callable[[Step, Sequence[Step], Sequence[Step], random.Random], Step | N
 """(step, steps before it, steps to borrow from, draw) -> the altered step; None if it cannot be altered so."""
 
 
-def inject(
-    kind: str, step: Step, history: History | Sequence[Step], others: Sequence[Step], *, seed: int
-) -> Step | None:
+def inject(kind: str, step: Step, history: Sequence[Step], others: Sequence[Step], *, seed: int) -> Step | None:
     """A step with one fault.
 
     Args:

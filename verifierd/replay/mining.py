@@ -4,22 +4,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from verifierd.contracts.document import Family, Rule, bundled
+from verifierd.contracts.document import LEAST_POWER, Family, Rule, bundled
 from verifierd.contracts.engine import Contracts
 from verifierd.contracts.measure import Measured, disagreement, measure, upper_bound
 from verifierd.contracts.propose import Proposal, propose
-from verifierd.contracts.tails import visible
 from verifierd.errors import FormatError, SourceError, VerifierdError
 from verifierd.replay.survey import steps_of
 from verifierd.sanitize import Sanitizer, plain
-from verifierd.scoring.normalise import normalise
+from verifierd.scoring.contracts import uncoloured
 from verifierd.types import Check, Step
 
 __all__ = ("fragment", "mine", "proposal_row", "rule_row", "rules", "trajectories")
 
 _SANITIZER = Sanitizer(b"mine")
 _QUOTE = 400
-_LEAST_POWER = 0.5
 
 
 async def trajectories(
@@ -60,7 +58,7 @@ def rules(families: Mapping[str, Family] | None = None) -> list[dict[str, Any]]:
             "concerns": [*rule.programs, *rule.tools],
             "deciding": rule.deciding,
             **_support(rule),
-            "covers": (rule.support.power or 0.0) >= _LEAST_POWER,
+            "covers": (rule.support.power or 0.0) >= LEAST_POWER,
         }
         for name, family in documents.items()
         for rule in family.rule
@@ -106,9 +104,7 @@ def mine(
 
 
 def _uncoloured(step: Step) -> str:
-    """What the scorer looks at."""
-    text = visible(step)
-    return normalise(text, step, ("ansi",)).value if "\x1b" in text else text
+    return uncoloured(step).value
 
 
 def _known(contracts: Contracts, measured: Mapping[str, Measured]) -> dict[tuple[str, Check], Measured]:

@@ -15,6 +15,7 @@ import anyio
 import msgspec
 
 from verifierd import policy as policies
+from verifierd.contracts.measure import tool_of
 from verifierd.errors import VerifierdError
 from verifierd.policy import Memory, Policy, decide
 from verifierd.predictors import PredictorSettings, open_predictor
@@ -93,7 +94,7 @@ async def measured(steps: Sequence[Sequence[Step]], *, chain: str = "shell,contr
     scorers = open_scorers(policy)
     pool: dict[str, list[Step]] = {}
     for step in _judged(steps):
-        pool.setdefault(_tool(step), []).append(step)
+        pool.setdefault(tool_of(step), []).append(step)
     cases = Cases()
     predictor = open_predictor(chain, PredictorSettings(shell_profile=policy.shell_profile))
     try:
@@ -103,14 +104,14 @@ async def measured(steps: Sequence[Sequence[Step]], *, chain: str = "shell,contr
             for step in trajectory:
                 if step.observation_kind is ObservationKind.ENV:
                     prediction = await predictor.predict(history, step)
-                    others = [other for other in pool[_tool(step)] if other.key != step.key]
+                    others = [other for other in pool[tool_of(step)] if other.key != step.key]
                     for kind, altered in _variants(step, history, others, seed):
                         flags = {
                             "verifierd": _off_path(altered, history, prediction, policy, scorers),
                             "error regex": bool(_ERROR.search(altered.observation)),
                             "seen before": altered.observation.strip() in seen,
                         }
-                        cases.add(kind, _tool(step), f"{step.origin.path}/{step.trajectory}", flags)
+                        cases.add(kind, tool_of(step), f"{step.origin.path}/{step.trajectory}", flags)
                     seen.add(step.observation.strip())
                 history.append(step)
     finally:
@@ -136,10 +137,6 @@ def _off_path(step: Step, history: History, prediction: Prediction, policy: Poli
         policy, Memory(), step, prediction, scores, predictor="", model=None, time="", seconds=Seconds()
     )
     return verdict.verdict is VerdictKind.OFF_PATH
-
-
-def _tool(step: Step) -> str:
-    return "shell" if step.action.command is not None else step.tool
 
 
 def table(cases: Cases, *, tools: int = 8) -> str:

@@ -1,13 +1,12 @@
 """`contracts`: what the observation must obey, part by part."""
 
 from verifierd.contracts.checks import check
+from verifierd.contracts.document import LEAST_POWER
 from verifierd.contracts.tails import cut, visible
-from verifierd.scoring.normalise import normalise
+from verifierd.scoring.normalise import Text, normalise
 from verifierd.types import Check, Constraint, History, Prediction, Score, Signal, Step
 
-__all__ = ("contracts",)
-
-_LEAST_POWER = 0.5
+__all__ = ("contracts", "uncoloured")
 
 
 def contracts(_history: History, step: Step, prediction: Prediction) -> Score:
@@ -16,10 +15,12 @@ def contracts(_history: History, step: Step, prediction: Prediction) -> Score:
     Characters count as covered where a constraint holds that observations of the same tool from other sessions violate
     at least half of the time; bounds, order and statuses cover nothing but can contradict.
     """
-    if not prediction.constraints or cut(step):
-        return Score(name="contracts", reason="no constraints" if not cut(step) else "the log cut it")
-    uncoloured = normalise(visible(step), step, ("ansi",))
-    text = uncoloured.value
+    if not prediction.constraints:
+        return Score(name="contracts", reason="no constraints")
+    if cut(step):
+        return Score(name="contracts", reason="the log cut it")
+    looked_at = uncoloured(step)
+    text = looked_at.value
     spans: list[tuple[int, int]] = []
     signals: list[Signal] = []
     violated = status_checked = False
@@ -33,9 +34,9 @@ def contracts(_history: History, step: Step, prediction: Prediction) -> Score:
         status_checked = status_checked or constraint.check is Check.STATUS
         if outcome.violated:
             violated = violated or constraint.deciding
-            places = tuple(uncoloured.span(start, end) for start, end in outcome.spans)
+            places = tuple(looked_at.span(start, end) for start, end in outcome.spans)
             signals += _signals(constraint, places, outcome.found, step)
-        elif constraint.power >= _LEAST_POWER:
+        elif constraint.power >= LEAST_POWER:
             spans += outcome.spans
             empty = empty or constraint.check is Check.EMPTY
     return Score(
@@ -46,6 +47,11 @@ def contracts(_history: History, step: Step, prediction: Prediction) -> Score:
         status_checked=status_checked,
         signals=tuple(signals),
     )
+
+
+def uncoloured(step: Step) -> Text:
+    """What is looked at of an observation: neither its harness's tails nor colours."""
+    return normalise(visible(step), step, ("ansi",))
 
 
 def _signals(constraint: Constraint, spans: tuple[tuple[int, int], ...], found: str, step: Step) -> list[Signal]:

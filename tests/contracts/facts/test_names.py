@@ -3,33 +3,30 @@
 import pytest
 import re2
 
-from verifierd.contracts.calls import calls, parts
+from tests.helpers import ran
+from verifierd.contracts.calls import Call
 from verifierd.contracts.checks import check
 from verifierd.contracts.document import bundled
 from verifierd.contracts.engine import Contracts
 from verifierd.contracts.facts.names import FACTS
+from verifierd.contracts.state.profile import Profile
 from verifierd.contracts.state.session import Session
-from verifierd.types import Action, Check, Constraint, Origin, Step
+from verifierd.types import Check, Constraint, Step
 
-PROGRAMS = Contracts(bundled()).programs
+CONTRACTS = Contracts(bundled())
 
 
 def _step(command: str) -> Step:
-    return Step(
-        format="native",
-        trajectory="names",
-        index=1,
-        action=Action(tool="Bash", command=command),
-        observation="",
-        cwd="/work/p",
-        exit_code=0,
-        origin=Origin(path="-", offset=0),
-    )
+    return ran(command, cwd="/work/p")
+
+
+def _calls(step: Step) -> list[Call]:
+    return CONTRACTS.read(Profile(), step)[1]
 
 
 def _text(fact: str, command: str) -> str | None:
     step = _step(command)
-    found = list(FACTS[fact](calls(step, PROGRAMS)[-1], Session()))
+    found = list(FACTS[fact](_calls(step)[-1], Session()))
     return (found[0].text or str(dict(found[0].values))) if found else None
 
 
@@ -189,12 +186,12 @@ def test_names_are_found_however_they_are_shown(command: str, shown: str, *, mad
     """With endings, in columns, coloured; what was made must be there, what was removed cannot."""
     session = Session()
     past = _step("mkdir made && touch main.go" if made else "rm -r made main.go")
-    session.observe(past, parts(past, PROGRAMS), calls(past, PROGRAMS))
+    CONTRACTS.observe(session, past)
     step = _step(command)
     session.expect(step)
 
     fact, kind = ("made-names", Check.NAMES) if made else ("removed-names", Check.NOT_NAMES)
-    (finding,) = FACTS[fact](calls(step, PROGRAMS)[0], session)
+    (finding,) = FACTS[fact](_calls(step)[0], session)
 
     constraint = Constraint(rule="r", check=kind, text=finding.text or "", texts=finding.texts or ())
     assert set(constraint.texts) == {"made", "main.go"}

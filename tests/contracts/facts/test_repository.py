@@ -2,11 +2,12 @@
 
 import pytest
 
+from tests.helpers import ran
 from verifierd.contracts.checks import check
 from verifierd.contracts.document import bundled
 from verifierd.contracts.engine import Contracts
 from verifierd.contracts.facts.repository import subject
-from verifierd.types import Action, Constraint, History, Origin, Step
+from verifierd.types import Action, Constraint, History, Step
 
 FAMILIES = {name: family for name, family in bundled().items() if name in {"git", "gh"}}
 
@@ -20,16 +21,7 @@ def _constraints(command: str, *history: tuple[str, str]) -> list[Constraint]:
 
 
 def _step(command: str, observation: str, index: int) -> Step:
-    return Step(
-        format="native",
-        trajectory="t",
-        index=index,
-        action=Action(tool="Bash", command=command),
-        observation=observation,
-        exit_code=0,
-        cwd="/home/user/project",
-        origin=Origin(path="-", offset=index),
-    )
+    return ran(command, observation, index=index, cwd="/home/user/project")
 
 
 def _violated(constraints: list[Constraint], observation: str) -> set[str]:

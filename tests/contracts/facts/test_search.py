@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers import ran
 from verifierd.contracts.calls import Call, parts
 from verifierd.contracts.checks import pattern
 from verifierd.contracts.document import bundled
@@ -11,25 +12,13 @@ from verifierd.contracts.engine import Contracts
 from verifierd.contracts.facts.base import Finding
 from verifierd.contracts.facts.search import FACTS
 from verifierd.contracts.state.session import Session
-from verifierd.types import Action, Check, Origin, Step
+from verifierd.types import Check
 
 CONTRACTS = Contracts(bundled())
 
 
-def _step(command: str) -> Step:
-    return Step(
-        format="native",
-        trajectory="t",
-        index=1,
-        action=Action(tool="Bash", command=command),
-        observation="",
-        cwd="/w",
-        origin=Origin(path="-", offset=0),
-    )
-
-
 def _found(fact: str, command: str) -> list[Finding]:
-    call = parts(_step(command), CONTRACTS.programs)[-1].stages[-1]
+    call = parts(ran(command), CONTRACTS.programs)[-1].stages[-1]
     assert isinstance(call, Call)
     return list(FACTS[fact](call, Session()))
 
@@ -158,7 +147,7 @@ def test_other_forms(fact: str, command: str, line: str, *, obeys: bool) -> None
 
 
 def _checks(command: str) -> dict[str, int | None]:
-    constraints = CONTRACTS.constraints(Session(), _step(command))
+    constraints = CONTRACTS.constraints(Session(), ran(command))
     return {constraint.rule: constraint.low for constraint in constraints if constraint.rule.startswith("search-")}
 
 
@@ -176,8 +165,8 @@ def test_a_search_need_not_find_anything_if_its_status_is_lost() -> None:
 
 def test_a_filter_that_is_given_files_reads_those() -> None:
     """What is known of its standard input says nothing of what it prints."""
-    kept = CONTRACTS.constraints(Session(), _step("git log --oneline | grep fix"))
-    lost = CONTRACTS.constraints(Session(), _step("git log --oneline | grep fix notes.txt"))
+    kept = CONTRACTS.constraints(Session(), ran("git log --oneline | grep fix"))
+    lost = CONTRACTS.constraints(Session(), ran("git log --oneline | grep fix notes.txt"))
 
     assert "git-log-oneline" in {constraint.rule for constraint in kept if constraint.check is Check.EVERY_LINE}
     assert "git-log-oneline" not in {constraint.rule for constraint in lost}

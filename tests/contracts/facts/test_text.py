@@ -2,28 +2,19 @@
 
 import pytest
 
+from tests.helpers import ran
 from verifierd.contracts.calls import Call, parts
 from verifierd.contracts.document import bundled
 from verifierd.contracts.engine import Contracts
 from verifierd.contracts.facts.base import Finding
 from verifierd.contracts.facts.text import FACTS
 from verifierd.contracts.state.session import Session
-from verifierd.types import Action, Origin, Step
 
 PROGRAMS = Contracts(bundled()).programs
 
 
 def _found(fact: str, command: str) -> list[Finding]:
-    step = Step(
-        format="native",
-        trajectory="t",
-        index=1,
-        action=Action(tool="Bash", command=command),
-        observation="",
-        cwd="/w",
-        origin=Origin(path="-", offset=0),
-    )
-    call = parts(step, PROGRAMS)[-1].stages[-1]
+    call = parts(ran(command), PROGRAMS)[-1].stages[-1]
     assert isinstance(call, Call)
     return list(FACTS[fact](call, Session()))
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from verifierd.contracts.calls import calls, parts
 from verifierd.contracts.document import bundled
 from verifierd.contracts.engine import Contracts
 from verifierd.contracts.state.paths import Paths
+from verifierd.contracts.state.profile import Profile
 from verifierd.types import Action, Origin, Step
 
-PROGRAMS = Contracts(bundled()).programs
+CONTRACTS = Contracts(bundled())
 
 
 def _step(
@@ -41,7 +41,7 @@ def _after(*steps: Step | str) -> Paths:
     paths = Paths()
     for step in steps:
         happened = _step(step) if isinstance(step, str) else step
-        paths.observe(happened, parts(happened, PROGRAMS), calls(happened, PROGRAMS))
+        paths.observe(happened, *CONTRACTS.read(Profile(), happened))
     return paths
 
 

@@ -1,12 +1,14 @@
 """What a session learns of its repository, and when it forgets that."""
 
+import msgspec
 import pytest
 
+from tests.helpers import ran
 from verifierd.contracts.document import bundled
 from verifierd.contracts.engine import Contracts
 from verifierd.contracts.state.repository import Tree, harmless
 from verifierd.contracts.state.session import Session
-from verifierd.types import Action, Origin, Step
+from verifierd.types import Action
 
 CWD = "/home/user/project"
 CONTRACTS = Contracts(bundled())
@@ -14,17 +16,8 @@ COMMIT = ("git add -A && git commit -m 'Fix it'", "[main 1a2b3c4] Fix it\n 1 fil
 
 
 def _observe(session: Session, command: str, observation: str, **fields: object) -> None:
-    base: dict[str, object] = {
-        "format": "native",
-        "trajectory": "t",
-        "index": session.total + 1,
-        "action": Action(tool="Bash", command=command),
-        "observation": observation,
-        "exit_code": 0,
-        "cwd": CWD,
-        "origin": Origin(path="-", offset=0),
-    }
-    CONTRACTS.observe(session, Step(**{**base, **fields}))  # type: ignore[arg-type]
+    step = ran(command, observation, index=session.total + 1, cwd=CWD)
+    CONTRACTS.observe(session, msgspec.structs.replace(step, **fields))
 
 
 def _tree(session: Session, turn: str | None = None) -> Tree | None:

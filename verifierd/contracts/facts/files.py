@@ -1,10 +1,10 @@
 """Facts about files: which one a result must name, and what is known of its lines."""
 
 import posixpath
-import re
 from collections.abc import Iterable, Mapping
 
 from verifierd.contracts.calls import Call, path_in
+from verifierd.contracts.checks import escaped
 from verifierd.contracts.facts.base import Fact, Finding
 from verifierd.contracts.state.files import patch_text, patched, window
 from verifierd.contracts.state.session import Session
@@ -20,17 +20,10 @@ _PROSE = r"^\s*$|^\s*[^\s\d]|^\s*\d+[^\d→\t\r]"
 """What is no numbered line: a warning, a picture, what a newer version says or how it numbers instead."""
 _REFUSAL = r"(?i:error|invalid|no replacement|\bnot?\b|parameter|required|must|cannot|fail|denied|timed? ?out)"
 """Where there is no flag for it, an editor may have refused in words."""
-_PLAIN = re.compile(r"[A-Za-z0-9_ ]")
 _GREP_OPTIONS = frozenset({
     "-n", "-i", "-w", "-x", "-E", "-F", "-G", "-P", "-s", "-m", "-A", "-B", "-C", "-e", "--line-number",
     "--ignore-case", "--no-heading", "--color",
 })  # fmt: skip
-
-
-def _literal(text: str) -> str:
-    return "".join(
-        letter if _PLAIN.fullmatch(letter) or ord(letter) > 127 else f"\\x{{{ord(letter):x}}}" for letter in text
-    )
 
 
 def _base(path: str) -> str:
@@ -120,7 +113,7 @@ def _anchor(known: Mapping[int, str]) -> Iterable[Finding]:
     """The first known line that says something: a text that is cut is cut after it."""
     number = min((number for number, text in known.items() if len(text.strip()) > 3), default=None)
     if number is not None and len(known[number]) < _LONGEST_FOUND * 5:
-        text = rf"^\s*{number}(?:→|\t){_literal(known[number].rstrip())}\s*$"
+        text = rf"^\s*{number}(?:→|\t){escaped(known[number].rstrip())}\s*$"
         yield Finding(text=text, values={"number": str(number), "line": known[number].strip()}, tolerates=_PROSE)
 
 
@@ -196,7 +189,7 @@ def found_known(call: Call, session: Session) -> Iterable[Finding]:
         if path.lower().startswith(cwd.rstrip("/").lower() + "/"):
             spellings.append(path[len(cwd.rstrip("/")) + 1 :])
         if known := _short(lines):
-            spelt = "|".join(r"[\\/]".join(map(_literal, spelling.split("/"))) for spelling in spellings)
+            spelt = "|".join(r"[\\/]".join(map(escaped, spelling.split("/"))) for spelling in spellings)
             yield Finding(known=known, text=rf"^(?:{spelt}):(?P<line>\d+):(?P<text>.*)$")
 
 
@@ -230,7 +223,7 @@ def patched_lines(call: Call, _session: Session) -> Iterable[Finding]:
     files = patched(text) if text is not None else None
     if not files or len(files) > 100:
         return
-    names = {_literal(_base(name)) for file in files for name in (file.path, file.to) if name is not None}
+    names = {escaped(_base(name)) for file in files for name in (file.path, file.to) if name is not None}
     one = "|".join(sorted(names))
     yield Finding(text=rf"^[AMD] (?:.*[/\\])?(?:{one})\s*$|^[^AMD]|^.[^ ]|^.$", tolerates=_REFUSAL)
 

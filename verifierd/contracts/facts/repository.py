@@ -6,7 +6,7 @@ the session has shown the form.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from verifierd.contracts.calls import Call
 from verifierd.contracts.facts.base import Fact, Finding
@@ -288,7 +288,7 @@ def log_limit(call: Call, _session: Session) -> Iterable[Finding]:
 
 
 def _limit(call: Call) -> int | None:
-    numbers = [name[1:] for name in call.options if name[1:].isdigit()]
+    numbers = call.numbers
     value = call.value("-n", "--max-count")
     if value is not None:
         numbers.append(value)
@@ -452,20 +452,14 @@ def known_log(call: Call, session: Session) -> Iterable[Finding]:
 
 def log_begins(call: Call, session: Session) -> Iterable[Finding]:
     """The commit that a log begins with, whatever decorates it."""
-    for finding in known_log_any(call, session):
-        name, _, said = finding.partition(" ")
-        yield Finding(values={"name": name, "subject": said})
-
-
-def known_log_any(call: Call, session: Session) -> Iterable[str]:
-    """The first line of a log in the one-line form, as far as it is known."""
     tree = _tree(call, session)
     if tree is None or not tree.log or call.operands not in {(), ("HEAD",)} or not call.given("--oneline"):
         return
     if not _within(call, {"--oneline", "-n", "--max-count", "--decorate", "--no-decorate"}, numbers=True):
         return
     if _limit(call) != 0:
-        yield tree.log[0]
+        name, _, said = tree.log[0].partition(" ")
+        yield Finding(values={"name": name, "subject": said})
 
 
 def known_head(call: Call, session: Session) -> Iterable[Finding]:
@@ -612,38 +606,30 @@ def jq_objects(call: Call, _session: Session) -> Iterable[Finding]:
 
 def _last_of(text: str) -> str | None:
     """What follows the last `|` of a filter that stands in no bracket and no string; None if that cannot be told."""
-    depth, start, quoted = 0, 0, False
-    for index, char in enumerate(text):
-        if char == "\\":
-            return None
-        if char == '"':
-            quoted = not quoted
-        elif quoted:
-            continue
-        elif char in "([{":
-            depth += 1
-        elif char in ")]}":
-            depth -= 1
-        elif char == "|" and depth == 0:
+    if "\\" in text or text.count('"') % 2:
+        return None
+    depth = start = 0
+    for index, char, depth in _unquoted(text):
+        if char == "|" and depth == 0:
             start = index + 1
-    return text[start:].strip() if depth == 0 and not quoted else None
+    return text[start:].strip() if depth == 0 else None
 
 
 def _closes(text: str) -> bool:
     """Does the bracket that a text begins with end with it?"""
+    ends = (index for index, char, depth in _unquoted(text) if char in ")]}" and depth == 0)
+    return next(ends, None) == len(text) - 1
+
+
+def _unquoted(text: str) -> Iterator[tuple[int, str, int]]:
+    """The characters outside of strings: where each stands, and how many brackets are open after it."""
     depth, quoted = 0, False
     for index, char in enumerate(text):
         if char == '"':
             quoted = not quoted
-        elif quoted:
-            continue
-        elif char in "([{":
-            depth += 1
-        elif char in ")]}":
-            depth -= 1
-            if depth == 0:
-                return index == len(text) - 1
-    return False
+        elif not quoted:
+            depth += (char in "([{") - (char in ")]}")
+            yield index, char, depth
 
 
 _patch, _patch_new = _seen("patch", diff_patch)

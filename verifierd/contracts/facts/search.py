@@ -237,7 +237,7 @@ def _search(call: Call, session: Session) -> _Search | None:
     numbered = call.given("-n", "--line-number")
     if _family(call) == "rg" and call.given("-N", "--no-line-number"):
         return None
-    context = call.given(*_CONTEXT) or any(name[1:].isdigit() for name in call.options)
+    context = call.given(*_CONTEXT) or bool(call.numbers)
     named = _named(call, words)
     into_pipe = call.command is not None and call.command.into_pipe
     headed = _family(call) == "rg" and named is not False and not into_pipe and not call.given("--no-heading")
@@ -292,7 +292,7 @@ def surrounded(call: Call, session: Session) -> Iterable[Finding]:
 def begun(call: Call, session: Session) -> Iterable[Finding]:
     """With lines after those found, but none before, the first is one that was looked for."""
     search = _shown_around(call, session)
-    if search is not None and not call.given(*_BEFORE) and not any(name[1:].isdigit() for name in call.options):
+    if search is not None and not call.given(*_BEFORE) and not call.numbers:
         yield Finding(text=f"{_lines(call, search)}{search.others}")
 
 

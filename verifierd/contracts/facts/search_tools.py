@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from verifierd.contracts.calls import Call, path_in
+from verifierd.contracts.checks import escaped
 from verifierd.contracts.facts.base import Fact, Finding
 from verifierd.contracts.facts.regex import Translated, translate
 from verifierd.contracts.state.session import Session
@@ -45,14 +46,7 @@ _MOST_SHOWN = 1_000_000
 
 def quoted(path: str) -> str:
     """A path as a pattern of itself, with either separator between its names."""
-    return "".join(
-        r"[/\\]+"
-        if letter in "/\\"
-        else letter
-        if letter.isalnum() or letter == "_" or ord(letter) > 127
-        else f"\\x{{{ord(letter):x}}}"
-        for letter in path
-    )
+    return r"[/\\]+".join(map(escaped, path.replace("\\", "/").split("/")))
 
 
 def _below(call: Call) -> str:

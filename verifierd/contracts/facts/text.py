@@ -102,8 +102,7 @@ def line_limit(call: Call, _session: Session) -> Iterable[Finding]:
         return
     wanted = call.value("-n", "--lines")
     if wanted is None:
-        numbers = [name[1:] for name in call.options if name[1:].isdigit()]
-        wanted = numbers[0] if numbers else str(_DEFAULT_LINES)
+        wanted = next(iter(call.numbers), str(_DEFAULT_LINES))
         if call.given("-n", "--lines"):
             return
     if wanted.isdigit() and len(wanted) < 8:

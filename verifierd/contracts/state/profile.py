@@ -107,7 +107,7 @@ class Profile:
         translated: Programs speak another language than English: no rule of `git` and `ls` applies.
         shell: The shell of the latest command; the parts of another one than `posix` are not read.
         coloured: Outputs hold terminal codes: they are taken off before anything is checked.
-        truncated: The log cut an output: of such a step only its status is checked.
+        truncated: The log cut an output: such a step is not judged.
         windows: Paths have drives: for those who compare paths; switches nothing off by itself.
         alone: False once others may write in the same tree at any time: no closed-world conclusions from then on.
         disturbed: Grows whenever others may have written while the agent did not look: what is known is stale.
