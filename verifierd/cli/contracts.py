@@ -8,13 +8,12 @@ from typing import Any
 import anyio
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import Progress
 from rich.text import Text
 
-from verifierd.cli import tell
-from verifierd.cli.inputs import expand_inputs
+from verifierd.cli.inputs import Troubles, expand_inputs, spare
 from verifierd.cli.options import format_option, json_option
-from verifierd.cli.view import console, counted, indented, print_json
+from verifierd.cli.view import bar, console, counted, indented, print_json
 from verifierd.contracts.document import bundled
 from verifierd.errors import SourceError, StateError, VerifierdError
 from verifierd.replay.mining import fragment, mine, proposal_row, rules, trajectories
@@ -147,18 +146,11 @@ def mine_(
     Nothing is added to the policies: proposals are for people to review. Exits with 1 if something could not be read,
     or nothing was found; that rules were broken is a result like any other.
     """
-    troubles: list[VerifierdError] = []
-
-    def missing(error: VerifierdError) -> None:
-        if isinstance(error, SourceError):
-            troubles.append(error)
-        tell(error)
-
-    files = expand_inputs(paths, missing)
-    if out is not None and any(path is not None and out.exists() and out.samefile(path) for path in files):
-        raise click.BadParameter(f"{out} is one of the inputs; name another file", param_hint="--out")
-    with _bar() as progress:
-        steps = anyio.run(_read, files, format_name or "auto", progress, missing)
+    troubles = Troubles()
+    files = expand_inputs(paths, troubles)
+    spare(files, out)
+    with bar() as progress:
+        steps = anyio.run(_read, files, format_name or "auto", progress, troubles)
         if not steps:
             raise SourceError("no step was found in these logs", hint="`verifierd inspect` says what is in them.")
         task = progress.add_task("measuring", total=sum(map(len, steps)))
@@ -183,7 +175,7 @@ def mine_(
         screen.print(Text(f"\n{counted(len(proposals), 'proposal')} for review{end}", style="bold"))
         for text in fragments if out is None else ():
             screen.print(Text(f"\n{text}"))
-    if troubles:
+    if troubles.unread:
         sys.exit(1)
 
 
@@ -195,21 +187,10 @@ def _write(out: Path, fragments: Sequence[str]) -> None:
 
 
 async def _read(
-    files: Sequence[Path | None], format: str, progress: Progress, missing: Callable[[VerifierdError], None]
+    files: Sequence[Path | None], format: str, progress: Progress, tell: Callable[[VerifierdError], None]
 ) -> list[list[Step]]:
     task = progress.add_task("reading", total=len(files))
-    return await trajectories(files, format=format, on=lambda _path: progress.update(task, advance=1), tell=missing)
-
-
-def _bar() -> Progress:
-    screen = Console(stderr=True, highlight=False)
-    return Progress(
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %  {task.description}"),
-        console=screen,
-        transient=True,
-        disable=not screen.is_terminal,
-    )
+    return await trajectories(files, format=format, on=lambda _path: progress.update(task, advance=1), tell=tell)
 
 
 def _mined(screen: Console, rows: Sequence[Mapping[str, Any]]) -> None:

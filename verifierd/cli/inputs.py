@@ -3,11 +3,40 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from verifierd.errors import SourceError
+import click
+
+from verifierd.cli import tell
+from verifierd.errors import SourceError, VerifierdError
 from verifierd.sources.base import look
 from verifierd.sources.directory import Watcher, nothing_found
 
-__all__ = ("expand_inputs",)
+__all__ = ("Troubles", "expand_inputs", "spare")
+
+
+class Troubles:
+    """Tells errors, and remembers whether something could not be read.
+
+    Attributes:
+        unread: True once a source was missing or could not be read.
+    """
+
+    def __init__(self) -> None:
+        self.unread = False
+
+    def __call__(self, error: VerifierdError) -> None:
+        """Tell an error after which the command goes on."""
+        self.unread = self.unread or isinstance(error, SourceError)
+        tell(error)
+
+
+def spare(files: Sequence[Path | None], out: Path | None) -> None:
+    """Refuse to replace what is to be read.
+
+    Raises:
+        BadParameter: `out` is one of the files.
+    """
+    if out is not None and any(path is not None and out.exists() and out.samefile(path) for path in files):
+        raise click.BadParameter(f"{out} is one of the inputs; name another file", param_hint="--out")
 
 
 def expand_inputs(paths: Sequence[str], tell: Callable[[SourceError], None]) -> list[Path | None]:

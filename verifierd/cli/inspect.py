@@ -10,8 +10,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from verifierd.cli import tell
-from verifierd.cli.inputs import expand_inputs
+from verifierd.cli.inputs import Troubles, expand_inputs
 from verifierd.cli.options import format_option, json_option
 from verifierd.cli.view import console, counted, indented, print_json
 from verifierd.errors import FormatError, SourceError
@@ -31,33 +30,26 @@ def command(paths: tuple[str, ...], format_name: str | None, as_json: bool) -> N
 
     Exits with 1 if something could not be read, or nothing was found.
     """
-    troubles: list[SourceError] = []
-
-    def missing(error: SourceError) -> None:
-        troubles.append(error)
-        tell(error)
-
+    troubles = Troubles()
     screen = None if as_json else console()
-    found = anyio.run(_survey, expand_inputs(paths, missing), format_name or "auto", screen, missing)
+    found = anyio.run(_survey, expand_inputs(paths, troubles), format_name or "auto", screen, troubles)
     if as_json:
         print_json({"files": found, "total": total(found)})
     elif screen is not None and len(found) > 1:
         _show(screen, f"{len(found):,} files", {**total(found), "format": "all"})
-    if troubles or not found:
+    if troubles.unread or not found:
         sys.exit(1)
 
 
 async def _survey(
-    files: Sequence[Path | None], format: str, screen: Console | None, missing: Any
+    files: Sequence[Path | None], format: str, screen: Console | None, tell: Troubles
 ) -> list[dict[str, Any]]:
     """Each file that can be understood; shown as soon as it is known."""
     found: list[dict[str, Any]] = []
     for path in files:
         try:
             file = await survey(path, format=format)
-        except SourceError as error:
-            missing(error)
-        except FormatError as error:
+        except (SourceError, FormatError) as error:
             tell(error)
         else:
             found.append(file)

@@ -8,14 +8,14 @@ from pathlib import Path
 import anyio
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import TimeRemainingColumn
 
 from verifierd import log
 from verifierd.cli import tell
-from verifierd.cli.inputs import expand_inputs
+from verifierd.cli.inputs import Troubles, expand_inputs, spare
 from verifierd.cli.options import Judging, json_option, judging_options
-from verifierd.cli.view import card, console, counted, line, print_json, print_line, summary_table
-from verifierd.errors import FormatError, SourceError, VerifierdError
+from verifierd.cli.view import bar, card, console, counted, line, print_json, print_line, summary_table
+from verifierd.errors import FormatError
 from verifierd.pipeline import Reading
 from verifierd.replay.runner import replay
 from verifierd.replay.summary import Summary
@@ -50,20 +50,14 @@ def command(
     Exits with 1 if something could not be read, or nothing was found.
     """
     log.setup(level="error")
-    troubles: list[VerifierdError] = []
-
-    def missing(error: VerifierdError) -> None:
-        if isinstance(error, SourceError):
-            troubles.append(error)
-        tell(error)
-
-    files = expand_inputs(paths, missing)
-    _spare(files, judging.out)
+    troubles = Troubles()
+    files = expand_inputs(paths, troubles)
+    spare(files, judging.out)
     summary = Summary()
     target = console(stderr=as_json)
     shown = _Listing(target, listed)
     began = time.perf_counter()
-    with _bar() as progress:
+    with bar(TimeRemainingColumn()) as progress:
         sizes = {str(path): _size(path) for path in files if path is not None}
         task = progress.add_task("", total=sum(sizes.values()))
         done: dict[str, int] = {}
@@ -83,7 +77,7 @@ def command(
                 out=judging.out,
                 format=judging.format_name or "auto",
                 on=advance,
-                tell=missing,
+                tell=troubles,
             )
         )
     document = summary.document(wall=time.perf_counter() - began)
@@ -94,7 +88,7 @@ def command(
         target.print(summary_table(document))
     for reading in readings:
         _tell_unread(reading)
-    if troubles or not readings:
+    if troubles.unread or not readings:
         sys.exit(1)
 
 
@@ -110,12 +104,6 @@ def _tell_unread(reading: Reading) -> None:
                 hint="The rest was judged. Mend these lines to have them judged, too.",
             )
         )
-
-
-def _spare(files: Sequence[Path | None], out: Path | None) -> None:
-    """Refuse to replace what is to be read."""
-    if out is not None and any(path is not None and out.exists() and out.samefile(path) for path in files):
-        raise click.BadParameter(f"{out} is one of the inputs; name another file", param_hint="--out")
 
 
 def _size(path: Path) -> int:
@@ -156,15 +144,3 @@ class _Listing:
         """Say how many were not shown."""
         if self._unshown:
             self.screen.print(f"… and {counted(self._unshown, 'more off-path step')}; --out FILE has them all\n")
-
-
-def _bar() -> Progress:
-    screen = Console(stderr=True, highlight=False)
-    return Progress(
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %  {task.description}"),
-        TimeRemainingColumn(),
-        console=screen,
-        transient=True,
-        disable=not screen.is_terminal,
-    )

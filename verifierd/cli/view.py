@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 from rich.console import Console, Group, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +18,7 @@ from verifierd.scoring.difference import differences
 from verifierd.types import Verdict, VerdictKind
 
 __all__ = (
+    "bar",
     "card",
     "console",
     "counted",
@@ -44,6 +46,19 @@ def console(*, stderr: bool = False) -> Console:
     """A console that colours and wraps only on a terminal."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(stderr=stderr, highlight=False, soft_wrap=not stream.isatty())
+
+
+def bar(*more: ProgressColumn) -> Progress:
+    """A progress bar on standard error, with more columns at its end; none unless that is a terminal."""
+    screen = Console(stderr=True, highlight=False)
+    return Progress(
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %  {task.description}"),
+        *more,
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+    )
 
 
 def print_json(document: object) -> None:
