@@ -261,8 +261,8 @@ def _weights(name: str, shape: tuple[int, ...], key: Any, vocabulary: dict[str, 
     import mlx.core as mx  # noqa: PLC0415 - as above
 
     part = name.removesuffix(".weight").rsplit(".", 1)[-1]
-    if part.endswith("norm"):
-        return mx.ones(shape)
+    if part.endswith("norm"):  # attention that looks at few places, so that the context counts
+        return mx.full(shape, 1.8 if part in ("q_norm", "k_norm") else 1.0)
     if part == "A_log":  # from a memory of a few tokens to one of hundreds
         return mx.linspace(-5.0, 0.0, shape[0])
     if part == "dt_bias":
@@ -273,6 +273,7 @@ def _weights(name: str, shape: tuple[int, ...], key: Any, vocabulary: dict[str, 
         return noise
     if part == "lm_head":
         noise = noise * SHARPNESS * HIDDEN**-0.5
+        noise[len(_alphabet()) + len(MERGES) :] *= 0.5
         noise[:, 0] = mx.array(_biases(vocabulary))
         return noise
     if part == "conv1d":
@@ -288,4 +289,4 @@ def _biases(vocabulary: dict[str, int]) -> list[float]:
     """The head's weights on the constant channel: readable text is likely, placeholders hardly ever come."""
     readable = {chr(code) for code in range(0x21, 0x7F)} | {"Ġ", "Ċ", END_OF_TURN}
     readable.update(merge.replace(" ", "") for merge in MERGES)
-    return [0.0 if word in readable else -3.0 if len(word) == 1 else -5.0 for word in vocabulary]
+    return [0.0 if word in readable else -3.0 if len(word) == 1 else -9.0 for word in vocabulary]
