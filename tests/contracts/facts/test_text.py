@@ -49,6 +49,9 @@ def test_literal_output(fact: str, command: str, text: str) -> None:
         ("line-limit", "tail -n +3 f"),
         ("line-limit", "tail -r f"),
         ("line-limit", "head a b"),
+        ("line-limit", "head -n 1 src/*.py"),
+        ("line-limit", "tail -n 1 {a,b}.py"),
+        ("line-limit", "tail -n 1 $files"),
         ("printed-limit", "sed -n '3,$p' f"),
         ("printed-limit", "sed -n /x/p f"),
         ("numbered", "nl f"),
@@ -76,6 +79,7 @@ def test_what_is_not_said(fact: str, command: str) -> None:
     [
         ("line-limit", "head f", None, 10),
         ("line-limit", "tail -n3 f", None, 3),
+        ("line-limit", 'head -n 4 "$f"', None, 4),
         ("printed-limit", "sed -n '2,4p;9p' f", None, 4),
         ("numbered", "nl -ba f", 1, None),
         ("numbered", "nl -ba f | sed -n 7,9p", 7, None),

@@ -97,7 +97,12 @@ def counted(call: Call, _session: Session) -> Iterable[Finding]:
 
 
 def line_limit(call: Call, _session: Session) -> Iterable[Finding]:
-    """The number of lines that `head` or `tail` was asked for; 10 if nothing is said."""
+    """The number of lines that `head` or `tail` was asked for; 10 if nothing is said.
+
+    Of several files it prints as many of each, and their names: a wildcard, too, may stand for several.
+    """
+    if call.globs or (call.command is not None and any(word.splits for word in call.command.args)):
+        return
     if call.given("-c", "--bytes", "-f", "-F", "--follow", "-q", "-v", "-r", "-b", "-z") or len(call.operands) > 1:
         return
     wanted = call.value("-n", "--lines")
