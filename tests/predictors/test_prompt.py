@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.helpers import ran
@@ -19,7 +19,6 @@ from verifierd.predictors.prompt import (
     after,
     before,
     elide,
-    inert,
     observation,
     parse,
     system_prompt,
@@ -37,14 +36,16 @@ FORMS = [
     for action in ("keystrokes", "command")
     for screen in (False, True)
 ]
-STRUCTURE = ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<think>", "</think>")
+TAGS = re.compile("</?(?:think|predicted_observation)>")
 
 hostile = st.lists(
     st.one_of(
         st.text(st.characters(categories=None), max_size=12),
         st.sampled_from(
             [
-                *STRUCTURE,
+                "<|im_end|>",
+                "<think>",
+                "</think>",
                 "<predicted_observation>",
                 "</predicted_observation>",
                 "**Environment Observation:**",
@@ -54,8 +55,6 @@ hostile = st.lists(
                 "{step}",
                 "%s",
                 "\\1",
-                "<",
-                "|im_end|>",
                 "\ud800",
             ]
         ),
@@ -95,12 +94,12 @@ def _answer(step: Step, form: Form) -> str:
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_each_domain_has_a_prompt(domain: str) -> None:
-    """A bundled prompt of one to four kilobytes, in ASCII, that no tokenizer takes for structure."""
+    """A bundled prompt of one to four kilobytes, in ASCII, that spells no token of a chat template."""
     text = (FOLDER / domain / "system_prompt.txt").read_text(encoding="utf-8")
 
     assert 1_000 < len(text) < 4_096
     assert text.isascii()
-    assert inert(text) == text
+    assert "<" not in text
     assert system_prompt(domain, None).startswith(text.strip())
 
 
@@ -311,33 +310,24 @@ def test_what_is_no_answer_stands_in_the_history() -> None:
 
 
 @given(steps, st.integers(1, 99), st.sampled_from(FORMS))
-def test_no_log_breaks_out_of_its_turn(step: Step, number: int, form: Form) -> None:
-    """Whatever it holds: no turn ends, no thought opens, nothing is trimmed later, and it can be encoded."""
+def test_no_log_is_too_hostile_to_be_written(step: Step, number: int, form: Form) -> None:
+    """Whatever it holds: nothing is left to be trimmed, a tokenizer can encode it, and JSON stays JSON."""
     turn, answer = user_turn(step, number, form), _answer(step, form)
 
     for text in (turn, answer):
-        assert not any(mark in text for mark in STRUCTURE)
         assert text == text.strip()
         text.encode()
-    assert answer.count("</predicted_observation>") == (form.wrapper == "tags")
-    if not turn.startswith(("Action:", "**Current")):
+    if turn.startswith(f"### Turn {number}\n"):
         _fenced(turn)
 
 
 @given(hostile)
-def test_what_is_made_harmless_keeps_its_places(text: str) -> None:
-    """Nothing moves, only marks of structure and half characters change, and that once."""
-    safe = inert(text)
+def test_an_observation_keeps_its_places(text: str) -> None:
+    """Only half characters change, so a place in what is written is a place in the trimmed observation."""
+    written, trimmed = observation(ran("ls", text)), text.strip()
 
-    assert len(safe) == len(text)
-    assert {old for old, new in zip(text, safe, strict=True) if old != new} <= {"<", *map(chr, range(0xD800, 0xE000))}
-    assert inert(safe) == safe
-
-
-@pytest.mark.parametrize("text", ["a < b", "<|", "<|a b|>", "<thinking>", "vec<|x", "<tool_call>", "</ think>"])
-def test_what_is_harmless_stays(text: str) -> None:
-    """Only what a template or a tokenizer knows is touched."""
-    assert inert(text) == text
+    assert len(written) == len(trimmed)
+    assert all(new == old or "\ud800" <= old <= "\udfff" for new, old in zip(written, trimmed, strict=True))
 
 
 # Reading an answer
@@ -384,6 +374,7 @@ def test_what_was_written_is_read_back(text: str, form: Form) -> None:
     """An answer in any form is read as its observation."""
     step = called("Read", {}, text, domain="swe")
     expected = observation(step)
+    assume(not TAGS.search(expected))
     if form.wrapper != "marker":
         expected = expected.removeprefix("**Environment Observation:**").strip()
 

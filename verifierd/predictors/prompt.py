@@ -2,8 +2,8 @@
 
 Pure text: no tokenizer, no model. `policies/prompts/README.md` describes the forms.
 
-The text of logs is foreign. Whatever stands in it, it cannot end its turn, open a thought or close the wrapper: see
-`inert`. It is never used as a template.
+The text of logs is foreign. It is never used as a template, and only as strings of JSON where it stands in JSON. That a
+token of the chat template, spelt out in it, stays text is the matter of whoever makes tokens of it.
 """
 
 import json
@@ -27,7 +27,6 @@ __all__ = (
     "after",
     "before",
     "elide",
-    "inert",
     "observation",
     "parse",
     "system_prompt",
@@ -46,7 +45,6 @@ _OPEN, _CLOSE = "<predicted_observation>", "</predicted_observation>"
 _WAIT = 60.0
 """Seconds that keystrokes are given: agents' harnesses wait until a command has ended."""
 
-_STRUCTURE = re.compile(r"<(?=\|\w{1,40}\|>|/?(?:think|predicted_observation)>)")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _THINK = re.compile(r"(</?think>)")
 
@@ -117,15 +115,6 @@ def _prompt_text(domain: str, folder: Path | None) -> str:
     return text
 
 
-def inert(text: str) -> str:
-    """The text with everything that a chat template or a tokenizer takes for structure made harmless.
-
-    Such a `<` becomes U+2039, and half a surrogate pair, which no tokenizer can encode, U+FFFD. The length stays, so
-    a place in the result is a place in the text.
-    """
-    return _SURROGATE.sub("\ufffd", _STRUCTURE.sub("\u2039", text))
-
-
 def user_turn(step: Step, number: int, form: Form) -> str:
     """The action of a step.
 
@@ -142,7 +131,7 @@ def user_turn(step: Step, number: int, form: Form) -> str:
         lines += ["Action: execute_bash", f"Command: {command}"]
     else:
         lines = [f"### Turn {number}", *lines, "**Action:**", "```json", _as_json(step, command), "```"]
-    return inert("\n".join(lines)).strip()
+    return _encodable("\n".join(lines)).strip()
 
 
 def _command(step: Step) -> str | None:
@@ -166,10 +155,15 @@ def observation(step: Step) -> str:
 
     What is no answer of the environment is written as it came, or as a note where nothing came.
     """
-    text = inert(step.observation.strip())
+    text = _encodable(step.observation.strip())
     if not text and step.observation_kind is not ObservationKind.ENV:
         return f"[no output: {step.observation_kind.value.replace('_', ' ')}]"
     return text
+
+
+def _encodable(text: str) -> str:
+    """The text without halves of surrogate pairs, which no tokenizer can encode. Its length stays."""
+    return _SURROGATE.sub("\ufffd", text)
 
 
 def before(step: Step, form: Form) -> str:
@@ -180,7 +174,7 @@ def before(step: Step, form: Form) -> str:
     lines = {"none": [], "marker": [_MARKER], "tags": [_OPEN]}[form.wrapper]
     command = _command(step)
     if form.screen and command is not None and step.observation_kind is ObservationKind.ENV:
-        echo = inert(f"$ {command.strip()}".rstrip())
+        echo = _encodable(f"$ {command.strip()}".rstrip())
         if not f"{observation(step)}\n".startswith(f"{echo}\n"):  # some logs hold it already
             lines = [*lines, echo]
     text = "\n".join(lines)
