@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -14,7 +13,9 @@ from verifierd.errors import PredictorError
 
 __all__ = ("NAMES", "build", "ready")
 
-HIDDEN: Final = 64
+HIDDEN: Final = 32
+"""Small, or the logits of a whole vocabulary would take most of the time, which they do not in a large model."""
+
 VOCABULARY: Final = 32_768
 
 SPECIAL: Final = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -64,10 +65,11 @@ TEMPLATE: Final = """\
 
 COMMON: Final[dict[str, Any]] = {
     "hidden_size": HIDDEN,
-    "num_hidden_layers": 4,
+    "num_hidden_layers": 8,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
-    "head_dim": 32,
+    "head_dim": 16,
+    "intermediate_size": 64,
     "rms_norm_eps": 1e-6,
     "max_position_embeddings": 262_144,
     "tie_word_embeddings": False,
@@ -80,21 +82,20 @@ CONFIGS: Final[dict[str, dict[str, Any]]] = {
         "text_config": COMMON
         | {
             "model_type": "qwen3_5_moe_text",
-            "full_attention_interval": 4,
-            "intermediate_size": 64,
-            "linear_num_key_heads": 2,
-            "linear_num_value_heads": 4,
+            "full_attention_interval": 2,
+            "linear_num_key_heads": 1,
+            "linear_num_value_heads": 2,
             "linear_key_head_dim": 32,
-            "linear_value_head_dim": 32,
+            "linear_value_head_dim": 16,
             "linear_conv_kernel_dim": 4,
-            "num_experts": 8,
+            "num_experts": 4,
             "num_experts_per_tok": 2,
-            "moe_intermediate_size": 64,
-            "shared_expert_intermediate_size": 64,
-            "rope_parameters": {"type": "default", "rope_theta": 10_000_000.0, "partial_rotary_factor": 0.25},
+            "moe_intermediate_size": 16,
+            "shared_expert_intermediate_size": 16,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10_000_000.0, "partial_rotary_factor": 0.25},
         },
     },
-    "tiny-attention": COMMON | {"model_type": "qwen3", "intermediate_size": 128, "rope_theta": 1_000_000.0},
+    "tiny-attention": COMMON | {"model_type": "qwen3", "rope_theta": 1_000_000.0},
 }
 
 NAMES: Final = tuple(CONFIGS)
@@ -228,7 +229,7 @@ def _save_tokenizer(folder: Path, vocabulary: dict[str, int]) -> None:
     _save(
         folder / "tokenizer_config.json",
         {
-            "tokenizer_class": "PreTrainedTokenizerFast",
+            "tokenizer_class": "TokenizersBackend",
             "bos_token": None,
             "eos_token": END_OF_TURN,
             "pad_token": "<|endoftext|>",
@@ -246,12 +247,12 @@ def _save_weights(file: Path, config: dict[str, Any], vocabulary: dict[str, int]
     from mlx.utils import tree_flatten  # noqa: PLC0415 - as above
 
     module = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
-    shapes = tree_flatten(module.Model(module.ModelArgs.from_dict(config)).parameters())
+    arrays: dict[str, Any] = dict(tree_flatten(module.Model(module.ModelArgs.from_dict(config)).parameters()))
     with mx.stream(mx.cpu):  # the same numbers on every machine
-        keys = mx.random.split(mx.random.key(seed), len(shapes))
+        keys = mx.random.split(mx.random.key(seed), len(arrays))
         weights = {
-            name: _weights(name, array.shape, key, vocabulary)
-            for (name, array), key in zip(sorted(shapes), keys, strict=True)
+            name: _weights(name, arrays[name].shape, key, vocabulary)
+            for name, key in zip(sorted(arrays), keys, strict=True)
         }
         mx.save_safetensors(str(file), weights, metadata={"format": "mlx"})
 
@@ -261,32 +262,36 @@ def _weights(name: str, shape: tuple[int, ...], key: Any, vocabulary: dict[str, 
     import mlx.core as mx  # noqa: PLC0415 - as above
 
     part = name.removesuffix(".weight").rsplit(".", 1)[-1]
-    if part.endswith("norm"):  # attention that looks at few places, so that the context counts
-        return mx.full(shape, 1.8 if part in ("q_norm", "k_norm") else 1.0)
-    if part == "A_log":  # from a memory of a few tokens to one of hundreds
-        return mx.linspace(-5.0, 0.0, shape[0])
-    if part == "dt_bias":
-        return mx.zeros(shape)
-    noise = mx.random.normal(shape, key=key)
-    if part == "embed_tokens":
-        noise[:, 0] = CONSTANT
-        return noise
-    if part == "lm_head":
-        noise = noise * SHARPNESS * HIDDEN**-0.5
-        noise[len(_alphabet()) + len(MERGES) :] *= 0.5
-        noise[:, 0] = mx.array(_biases(vocabulary))
-        return noise
-    if part == "conv1d":
-        return noise * shape[1] ** -0.5
-    noise = noise * shape[-1] ** -0.5
-    if part in ("o_proj", "out_proj", "down_proj"):
-        noise[..., 0, :] = 0.0  # nothing writes to the constant channel
-        return noise * 2.0
-    return noise * 3.0 if part == "gate" else noise  # clear choices of experts, so that rounding seldom changes one
+    fan_in = shape[1] if part == "conv1d" else shape[-1]
+    value = mx.random.normal(shape, key=key) * fan_in**-0.5
+    match part:
+        case "A_log":  # from a memory of a few tokens to one of hundreds
+            value = mx.linspace(-5.0, 0.0, shape[0])
+        case "dt_bias":
+            value = mx.zeros(shape)
+        case "q_norm" | "k_norm":  # attention that looks at few places, so that the context counts
+            value = mx.full(shape, 1.8)
+        case "norm" | "input_layernorm" | "post_attention_layernorm":
+            value = mx.ones(shape)
+        case "embed_tokens":
+            value *= HIDDEN**0.5
+            value[:, 0] = CONSTANT
+        case "lm_head":
+            value *= SHARPNESS
+            value[len(_alphabet()) + len(MERGES) :] *= 0.5
+            value[:, 0] = mx.array(_biases(vocabulary))
+        case "o_proj" | "out_proj" | "down_proj":
+            value *= 2.0
+            value[..., 0, :] = 0.0  # nothing writes to the constant channel
+        case "gate":  # clear choices of experts, so that rounding seldom changes one
+            value *= 3.0
+        case _:
+            pass
+    return value
 
 
 def _biases(vocabulary: dict[str, int]) -> list[float]:
     """The head's weights on the constant channel: readable text is likely, placeholders hardly ever come."""
     readable = {chr(code) for code in range(0x21, 0x7F)} | {"Ġ", "Ċ", END_OF_TURN}
     readable.update(merge.replace(" ", "") for merge in MERGES)
-    return [0.0 if word in readable else -3.0 if len(word) == 1 else -9.0 for word in vocabulary]
+    return [0.0 if word in readable else -3.0 if len(word) == 1 else -12.0 for word in vocabulary]
