@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import ran
@@ -80,9 +80,10 @@ steps = st.one_of(
 
 def _fenced(turn: str) -> Any:
     """The JSON of a turn's fence."""
-    lines = turn.split("\n")
-    assert (lines[-3], lines[-1]) == ("```json", "```")
-    return json.loads(lines[-2])
+    heading, _, fenced = turn.partition("\n**Action:**\n```json\n")
+    assert heading.startswith("### Turn ")
+    assert fenced.endswith("\n```")
+    return json.loads(fenced.removesuffix("```"))
 
 
 def _answer(step: Step, form: Form) -> str:
@@ -145,6 +146,19 @@ def test_prompts_of_a_checkout_win(tmp_path: Path, inside: str) -> None:
     ]
 
 
+def test_what_a_prompt_leaves_open_is_filled(tmp_path: Path) -> None:
+    """The official prompts have places for tools and examples, which no log holds."""
+    (tmp_path / "swe").mkdir()
+    (tmp_path / "swe" / "system_prompt.txt").write_text(
+        "Tools:\n{tool_definitions}\n{demonstrations}", encoding="utf-8"
+    )
+
+    text = system_prompt("swe", tmp_path)
+
+    assert text.startswith("Tools:\nThe tools are those that the actions name; ")
+    assert "{" not in text
+
+
 @pytest.mark.parametrize("content", [None, b"", b" \n\t", b"\xff\xfe"])
 def test_an_unusable_prompt_is_an_error(tmp_path: Path, content: bytes | None) -> None:
     """It names the file and the remedy; the bundled prompt does not step in."""
@@ -187,8 +201,8 @@ def test_a_command_is_keystrokes() -> None:
     step = ran('echo "a\tb" > \u00e9 <<E\nx\nE', cwd="/home/user/a b")
 
     assert user_turn(step, 1, Form()) == (
-        "### Turn 1\n**Current State:**\nCurrent working directory: /home/user/a b\n**Action:**\n```json\n"
-        '[{"keystrokes": "echo \\"a\\tb\\" > \u00e9 <<E\\nx\\nE\\n", "duration": 60.0}]\n```'
+        "### Turn 1\n**Current State:**\nCurrent working directory: /home/user/a b\n\n**Action:**\n```json\n"
+        '[\n  {\n    "keystrokes": "echo \\"a\\tb\\" > \u00e9 <<E\\nx\\nE\\n",\n    "duration": 60.0\n  }\n]\n```'
     )
     assert user_turn(step, 2, Form()).startswith("### Turn 2\n**Action:**\n")
 
@@ -200,7 +214,7 @@ def test_a_command_may_be_a_tool_call_in_two_lines() -> None:
 
     assert user_turn(step, 7, form) == "Action: execute_bash\nCommand: ls -la /tmp"
     assert user_turn(step, 1, form) == (
-        "**Current State:**\nCurrent working directory: /w\nAction: execute_bash\nCommand: ls -la /tmp"
+        "**Current State:**\nCurrent working directory: /w\n\nAction: execute_bash\nCommand: ls -la /tmp"
     )
 
 
@@ -237,6 +251,14 @@ def test_an_action_on_a_screen_is_its_own_form(domain: str, key: str) -> None:
 
     assert _fenced(user_turn(called("computer", given, domain=domain), 2, Form())) == given
     assert _fenced(user_turn(called("computer", given, domain="mcp"), 2, Form()))["name"] == "computer"
+
+
+def test_code_that_acts_on_a_screen_stays_code() -> None:
+    """Such as a function call or a script, whatever tool ran it."""
+    step = called("computer", "click('a12')\n", domain="web")
+
+    assert user_turn(step, 3, Form()) == "### Turn 3\n**Action:**\nclick('a12')"
+    assert _fenced(user_turn(called("wait", "", domain="web"), 3, Form())) == {"name": "wait", "arguments": ""}
 
 
 def test_keystrokes_stay_keystrokes() -> None:
@@ -309,6 +331,7 @@ def test_what_is_no_answer_stands_in_the_history() -> None:
     assert observation(ran("ls", " \n")) == ""
 
 
+@settings(deadline=None)
 @given(steps, st.integers(1, 99), st.sampled_from(FORMS))
 def test_no_log_is_too_hostile_to_be_written(step: Step, number: int, form: Form) -> None:
     """Whatever it holds: nothing is left to be trimmed, a tokenizer can encode it, and JSON stays JSON."""
@@ -317,10 +340,11 @@ def test_no_log_is_too_hostile_to_be_written(step: Step, number: int, form: Form
     for text in (turn, answer):
         assert text == text.strip()
         text.encode()
-    if turn.startswith(f"### Turn {number}\n"):
+    if turn.endswith("\n```") and step.domain not in {"web", "os", "android"} and not turn.startswith(("Act", "**Cur")):
         _fenced(turn)
 
 
+@settings(deadline=None)
 @given(hostile)
 def test_an_observation_keeps_its_places(text: str) -> None:
     """Only half characters change, so a place in what is written is a place in the trimmed observation."""
@@ -344,6 +368,7 @@ def test_an_observation_keeps_its_places(text: str) -> None:
         ("\n</think>a", "a", False),
         ("<think>hm", "", True),
         ("a<think>", "a", False),
+        ("<think>hm<predicted_observation>a</predicted_observation>", "a", True),
         ("a<think>hm</think>b", "ab", True),
         ("**Environment Observation:**\na", "a", False),
         ("**Environment Observation:**", "", False),
@@ -369,6 +394,7 @@ def test_an_answer_is_read(output: str, expected: str, thinks: bool) -> None:  #
     assert thought(output) == thinks
 
 
+@settings(deadline=None)
 @given(hostile, st.sampled_from(FORMS))
 def test_what_was_written_is_read_back(text: str, form: Form) -> None:
     """An answer in any form is read as its observation."""
@@ -383,6 +409,7 @@ def test_what_was_written_is_read_back(text: str, form: Form) -> None:
     assert not thought(_answer(step, form))
 
 
+@settings(deadline=None)
 @given(hostile)
 def test_any_answer_can_be_read(output: str) -> None:
     """Whatever a model writes."""
@@ -407,6 +434,7 @@ def test_the_middle_of_a_long_text_is_left_out() -> None:
     assert elide(text, len(text)) == text
 
 
+@settings(deadline=None)
 @given(st.text(max_size=400), st.integers(0, 500))
 def test_what_is_left_out_is_counted(text: str, limit: int) -> None:
     """The result holds to its limit, and its figure is true."""
@@ -442,6 +470,7 @@ def test_the_newest_turn_is_held() -> None:
     assert window([3, 2], 0) == 1
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 60)), st.integers(0, 200))
 def test_the_window_only_moves_on(sizes: list[int], budget: int) -> None:
     """It holds to the budget, never takes a turn back, and is the same whether replayed or kept."""

@@ -60,6 +60,13 @@ _ASKS_SCREEN = (
 )
 
 
+_SLOTS = {
+    "{tool_definitions}": "The tools are those that the actions name; their arguments show their parameters.",
+    "{demonstrations}": "",
+}
+"""What official prompts leave open. No log holds the definitions of its tools."""
+
+
 class Form(msgspec.Struct, frozen=True, kw_only=True):
     """How turns are written. Which form a model reads best is a matter of measurement.
 
@@ -112,7 +119,9 @@ def _prompt_text(domain: str, folder: Path | None) -> str:
         raise PredictorError(f"{place}: the system prompt is not UTF-8 text", hint=hint) from error
     if not text:
         raise PredictorError(f"{place}: the system prompt is empty", hint=hint)
-    return text
+    for slot, filling in _SLOTS.items():
+        text = text.replace(slot, filling)
+    return text.strip()
 
 
 def user_turn(step: Step, number: int, form: Form) -> str:
@@ -125,10 +134,12 @@ def user_turn(step: Step, number: int, form: Form) -> str:
     """
     lines = []
     if number == 1 and step.domain == "terminal" and step.cwd and step.cwd.isprintable():
-        lines += ["**Current State:**", f"Current working directory: {step.cwd}"]
+        lines += ["**Current State:**", f"Current working directory: {step.cwd}", ""]
     command = _command(step)
     if command is not None and form.action == "command":
         lines += ["Action: execute_bash", f"Command: {command}"]
+    elif step.domain in _SCREEN_DOMAINS and isinstance(step.action.input, str) and step.action.input.strip():
+        lines = [f"### Turn {number}", "**Action:**", step.action.input]
     else:
         lines = [f"### Turn {number}", *lines, "**Action:**", "```json", _as_json(step, command), "```"]
     return _encodable("\n".join(lines)).strip()
@@ -147,7 +158,7 @@ def _as_json(step: Step, command: str | None) -> str:
         value = [fields]
     elif step.domain in _SCREEN_DOMAINS and ("action_type" in fields or "action" in fields):
         value = fields
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def observation(step: Step) -> str:
@@ -215,6 +226,9 @@ def _split(output: str) -> tuple[str, str]:
             thinking = False
         else:
             (thoughts if thinking else rest).append(piece)
+    if thinking:  # what was asked for may yet follow
+        thoughts[-1], opened, asked = thoughts[-1].partition(_OPEN)
+        rest.append(opened + asked)
     return "".join(thoughts), "".join(rest)
 
 
