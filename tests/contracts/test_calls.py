@@ -11,6 +11,14 @@ PROGRAMS = {
     "git log": Program(name="git log", values=("-n",)),
     "head": Program(name="head", values=("-n",)),
     "find": Program(name="find", values=("-name", "-type")),
+    "timeout": Program(name="timeout", values=("-k",), runs=1),
+    "python": Program(name="python", values=("-W",), runs="-m"),
+    "uv": Program(name="uv", subcommands=True),
+    "uv run": Program(name="uv run", values=("--with",), runs=0),
+    "mise": Program(name="mise", subcommands=True),
+    "mise x": Program(name="mise x", runs="--"),
+    "pytest": Program(name="pytest", values=("-k",), summary=True),
+    "ruff": Program(name="ruff", subcommands=True, summary=True),
 }
 
 
@@ -50,6 +58,47 @@ class TestCall:
         call = _call("git -C sub -c a=b log -n 3")
 
         assert (call.name, call.cwd, call.value("-n")) == ("git log", "/w/sub", "3")
+
+    @pytest.mark.parametrize(
+        ("command", "name", "operands"),
+        [
+            ("timeout 5 pytest a", "pytest", ("a",)),
+            ("timeout -k 1 5 pytest -k x a", "pytest", ("a",)),
+            ("python -W error -m pytest a", "pytest", ("a",)),
+            ("python -mpytest a", "pytest", ("a",)),
+            ("uv run --with x pytest a", "pytest", ("a",)),
+            ("uv run -- pytest a", "pytest", ("a",)),
+            ("uv run python -m pytest a", "pytest", ("a",)),
+            ("uv run pytest@8 a", "pytest", ("a",)),
+            ("mise x node@20 -- timeout 5 pytest a", "pytest", ("a",)),
+            ("uv run ruff check a", "ruff check", ("a",)),
+        ],
+    )
+    def test_a_program_that_another_runs(self, command: str, name: str, operands: tuple[str, ...]) -> None:
+        """What runs a program whose summary is known is passed over, however many they are."""
+        call = _call(command)
+
+        assert (call.name, call.operands, call.wrapped) == (name, operands, True)
+
+    @pytest.mark.parametrize(
+        ("command", "name"),
+        [
+            ("timeout 5 cat f", "timeout"),
+            ("timeout $x pytest", "timeout"),
+            ("python a.py -m pytest", "python"),
+            ("python -c x -m pytest", "python"),
+            ("python -m", "python"),
+            ("uv run $x", "uv run"),
+            ("uv run --with x", "uv run"),
+            ("mise x node@20", "mise x"),
+            ("uv sync pytest", "uv sync"),
+        ],
+    )
+    def test_what_cannot_be_seen_through(self, command: str, name: str) -> None:
+        """Other programs are left where they are, as their outputs could be mixed."""
+        call = _call(command)
+
+        assert (call.name, call.wrapped) == (name, False)
 
     def test_names(self) -> None:
         """A program is known by its last name, behind prefixes that run it as it is."""

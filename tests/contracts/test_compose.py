@@ -19,6 +19,10 @@ FAMILY = Family(
         Program(name="mkdir", quiet=True),
         Program(name="num", quiet=True),
         Program(name="hash", quiet=True),
+        Program(name="tail", values=("-n",), filter="last", quiet=True),
+        Program(name="nice", runs=0),
+        Program(name="mypy", summary=True),
+        Program(name="ends", summary=True),
     ),
     rule=(
         Rule(id="echo", says="echo", programs=("echo",), fact="echoed", check=Check.EQUALS),
@@ -31,6 +35,9 @@ FAMILY = Family(
         Rule(id="num-most", says="two", programs=("num",), check=Check.LINES, high=2, low=2),
         Rule(id="hash", says="hashes", programs=("hash",), check=Check.EVERY_LINE, text=r"^[a-f]+$"),
         Rule(id="summary", says="summary", programs=("tests",), check=Check.SOME_LINE, text=r"passed"),
+        Rule(id="types", says="types", programs=("mypy",), check=Check.AGREES, text="mypy"),
+        Rule(id="all", says="all", programs=("mypy",), check=Check.EVERY_LINE, text=r":"),
+        Rule(id="end", says="end", programs=("ends",), check=Check.SOME_LINE, text=r"^end", high=2),
         Rule(id="error", says="error", programs=("tests",), check=Check.SOME_LINE, text=r"failed", given="failure"),
     ),
 )
@@ -140,3 +147,71 @@ def test_a_mark_that_is_there_twice_divides_nothing() -> None:
     """The same text echoed twice must stand there, but says nothing of what is between."""
     assert _violated("echo ==; num; echo ==; hash", "==\nab\n==\n1\n") == set()
     assert _violated("echo ==; num; echo ==; hash", "x\n") == {"echo", "echo+num+hash"}
+
+
+ONE = "a.py:1: error: x\nFound 1 error in 1 file (checked 3 source files)\n"
+TWO = "a.py:1: error: x\nFound 2 errors in 1 file (checked 3 source files)\n"
+
+
+@pytest.mark.parametrize(
+    "command", ["mypy", "mkdir x && mypy", "nice mypy", "echo == a ==; mypy", "mypy && mypy", ". env && mypy"]
+)
+def test_a_summary_against_the_status(command: str) -> None:
+    """Where a program must have gone well, its summary tells of no failures."""
+    mark = "== a ==\n" if "==" in command else ""
+
+    assert "types" in _violated(command, mark + ONE)
+    assert "types" not in _violated(command, mark + ONE, 1)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mypy; true", "mypy || true", "mypy | cat", "mypy | tail", "! mypy", "mypy; mypy", "cat log && mypy",
+        "mypy > f; tail f", "mypy &", "if mypy; then echo; fi",
+    ],
+)  # fmt: skip
+def test_a_status_that_is_hidden(command: str) -> None:
+    """A summary may tell of failures where another program's status is seen, or another's text."""
+    assert "types" not in _violated(command, ONE)
+
+
+@pytest.mark.parametrize(
+    ("command", "counted"),
+    [
+        ("mypy", True),
+        ("mypy 2>&1 | cat", True),
+        ("mypy; mkdir x", True),
+        ("mypy | tail -5", False),
+        ("mypy | head -5", False),
+        ("mypy; unknown", False),
+        ("mypy | cat", False),  # what it writes to standard error may stand between
+    ],
+)
+def test_a_list_that_is_whole(command: str, *, counted: bool) -> None:
+    """What is listed is counted only where all of the output is there, and nothing else."""
+    assert ("types" in _violated(command, TWO, 1)) is counted
+
+
+def test_what_another_program_runs() -> None:
+    """It may print lines of its own: only what must stand somewhere holds."""
+    assert _violated("mypy", "x\n", 1) == {"all"}
+    assert _violated("nice mypy", "x\n", 1) == set()
+    assert _violated("nice ends", "x\n") == {"end"}
+
+
+@pytest.mark.parametrize(
+    ("command", "rules"),
+    [
+        ("ends", {"end"}),
+        ("ends 2>&1 | tail -2", {"end"}),
+        ("ends 2>&1 | tail -n 20 | tail", {"end"}),
+        ("ends 2>&1 | tail -1", set()),
+        ("ends 2>&1 | tail -n +2", set()),
+        ("ends 2>&1 | head -5", set()),
+    ],
+)
+def test_the_last_lines(command: str, rules: set[str]) -> None:
+    """`tail` keeps what must stand at the end, if it keeps enough lines."""
+    assert _violated(command, "a\n") == rules
+    assert _violated(command, "end\n") == set()

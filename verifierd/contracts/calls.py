@@ -34,6 +34,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         document: The here-document or here-string that it reads, if that is spelt out.
         targets: The files that its output goes to instead of the terminal.
         command: The simple command as it was read; None for a tool.
+        wrapped: True if another program runs it (`uv run pytest`), which may print lines of its own.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     document: str | None = None
     targets: tuple[str, ...] = ()
     command: Command | None = None
+    wrapped: bool = False
 
     def value(self, *names: str) -> str | None:
         """The last value given to one of these options, if it is spelt out."""
@@ -249,20 +251,14 @@ def _call(command: Command, place: _Place, programs: Mapping[str, Program], *, p
     words = [command.name, *command.args]
     while len(words) > 1 and words[0].text in _PREFIXES and (words[1].text or "-").isidentifier():
         words = words[1:]
+    wrapped = False
+    while (inner := _inner(words, programs)) is not None:
+        words, wrapped = inner, True
     if words[0] is not command.name:
         command = msgspec.structs.replace(command, name=words[0], args=words[1:])
-    name = words[0].text
-    if name is None:
+    if words[0].text is None:
         return None
-    name = name.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".exe")
-    program = programs.get(name)
-    if program is not None:
-        name = program.name
-    cwd = place.cwd
-    rest = words[1:]
-    if program is not None and program.subcommands:
-        name, rest, cwd = _subcommand(name, rest, program, cwd)
-        program = programs.get(name, program)
+    name, rest, program, cwd = _program(words, programs, place.cwd)
     options, operands = _options(rest, program.values if program else ())
     heres = [redirect for redirect in command.redirects if redirect.fd == 0]
     document = None
@@ -288,7 +284,62 @@ def _call(command: Command, place: _Place, programs: Mapping[str, Program], *, p
             and redirect.target.text != "/dev/null"
         ),
         command=command,
+        wrapped=wrapped,
     )
+
+
+def _program(
+    words: list[Word], programs: Mapping[str, Program], cwd: str | None
+) -> tuple[str, list[Word], Program | None, str | None]:
+    """The name with its subcommand, the words after it, how it is read, and where it runs."""
+    name = (words[0].text or "").replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".exe")
+    program = programs.get(name)
+    if program is None:
+        return name, words[1:], None, cwd
+    if not program.subcommands:
+        return program.name, words[1:], program, cwd
+    name, rest, cwd = _subcommand(program.name, words[1:], program, cwd)
+    return name, rest, programs.get(name, program), cwd
+
+
+def _inner(words: list[Word], programs: Mapping[str, Program]) -> list[Word] | None:
+    """The words of the program that these run, if it is one whose summary can be told."""
+    _, rest, outer, _ = _program(words, programs, None)
+    if outer is None or outer.runs is None:
+        return None
+    begin = _begin(rest, outer)
+    if begin is None or not rest[begin:] or rest[begin].text is None or rest[begin].globs:
+        return None
+    first = rest[begin]
+    name = first.text or ""
+    if isinstance(outer.runs, str) and outer.runs != "--":
+        name = name.removeprefix(outer.runs)  # `-mpytest`
+    bare = name.partition("@")[0] or name  # `jest@29`
+    inner = [msgspec.structs.replace(first, text=bare), *rest[begin + 1 :]]
+    _, _, program, _ = _program(inner, programs, None)
+    return inner if program is not None and (program.summary or program.runs is not None) else None
+
+
+def _begin(words: Sequence[Word], outer: Program) -> int | None:
+    """Where the program that another runs begins; None if it cannot be told."""
+    option = outer.runs if isinstance(outer.runs, str) and outer.runs != "--" else None
+    index = operands = 0
+    while index < len(words):
+        text = words[index].text
+        if text is None or (option is not None and not text.startswith("-")):
+            return None  # a script, whose words follow
+        if text == outer.runs or (text == "--" and outer.runs == 0):
+            return index + 1
+        if operands == outer.runs and not text.startswith("-"):
+            return index
+        if option is not None and text.startswith(option):
+            return index
+        if text.startswith("-"):
+            index += 2 if text in outer.values else 1
+        else:
+            index += 1
+            operands += 1
+    return None
 
 
 def _subcommand(name: str, words: list[Word], program: Program, cwd: str | None) -> tuple[str, list[Word], str | None]:

@@ -410,7 +410,8 @@ def _schema(constraint: Constraint, scope: Scope) -> Outcome:
 
 
 def _agrees(constraint: Constraint, scope: Scope) -> Outcome:
-    return _placed(scope, disagreement(constraint.text, _bare(scope), failed=scope.failed))
+    failed = scope.failed if constraint.high == 0 else None  # else the exit status is another program's
+    return _placed(scope, disagreement(constraint.text, _bare(scope), failed=failed, whole=constraint.whole))
 
 
 def _placed(scope: Scope, found: tuple[bool, str, Sequence[Span]]) -> Outcome:

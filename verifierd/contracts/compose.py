@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from verifierd.contracts.calls import Part
+from verifierd.contracts.calls import Call, Part
 from verifierd.contracts.document import Program
 from verifierd.types import Check, Constraint
 
@@ -26,6 +26,9 @@ _KEPT = {
     "reorder": frozenset({Check.EVERY_LINE, Check.ABSENT, Check.NOT_NAMES, Check.LINES, Check.EMPTY}),
 }
 """What still holds after a filter."""
+_KEPT["last"] = _KEPT["subset"] | {Check.AGREES, Check.SOME_LINE}
+_PLAIN = frozenset({".", "source", "echo", "printf", "pwd", "date"})
+"""Programs that print no summary of their own or of others."""
 _TERSE = frozenset(
     f"git {name}"
     for name in (
@@ -65,6 +68,10 @@ def compose(
         The constraints, with scope, condition and tolerance set.
     """
     alone = len(parts) == 1
+    found = [
+        [_own(call, constraints) for call, constraints in zip(part.stages, stages, strict=True)]
+        for part, stages in zip(parts, found, strict=True)
+    ]
     own = [_piped(part, stages, programs, alone=alone) for part, stages in zip(parts, found, strict=True)]
     for index, part in enumerate(parts[1:]):
         if part.link == "||":  # what is before it is expected to fail
@@ -74,6 +81,13 @@ def compose(
     for segment in segments:
         result += _segment(segment, parts, own, programs)
     return result
+
+
+def _own(call: Call | None, constraints: Sequence[Constraint]) -> Sequence[Constraint]:
+    """What a program's output obeys; one that runs it may add lines and has a status of its own."""
+    if call is None or not call.wrapped:
+        return constraints
+    return [constraint for constraint in constraints if constraint.check in _SOMEWHERE]
 
 
 def _piped(
@@ -90,18 +104,8 @@ def _piped(
         if program is not None and call is not None and call.piped and not call.given(*program.unless):
             through = program.filter if len(call.operands) <= program.words else None
         if number and _loud(part, number - 1, programs):
-            kept = [constraint for constraint in kept if constraint.check in _SOMEWHERE]
-        if through is None:
-            kept = []
-        else:
-            allowed = _KEPT[through]
-            kept = [
-                msgspec.structs.replace(constraint, low=None)
-                if constraint.check is Check.LINES and through != "same"
-                else constraint
-                for constraint in kept
-                if constraint.check in allowed
-            ]
+            kept = _interspersed(kept)
+        kept = _filtered(kept, through, call) if through is not None and call is not None else []
         last = number == len(stages) - 1
         for constraint in stage:
             if constraint.check is Check.STATUS:
@@ -110,8 +114,38 @@ def _piped(
                 continue
             kept.append(_conditioned(constraint, last=last, succeeds=last and part.succeeds))
     if any(_loud(part, number, programs) for number in range(len(stages) - 1)):
-        return [constraint for constraint in kept if constraint.check in _SOMEWHERE]
+        return _interspersed(kept)
     return kept
+
+
+def _filtered(kept: Sequence[Constraint], through: str, call: Call) -> list[Constraint]:
+    """What of some lines still holds for those of them that a filter passes on."""
+    result: list[Constraint] = []
+    for constraint in kept:
+        if constraint.check not in _KEPT[through]:
+            continue
+        if constraint.check is Check.LINES and through != "same":
+            result.append(msgspec.structs.replace(constraint, low=None))
+        elif constraint.check is Check.AGREES and through != "same":
+            result.append(msgspec.structs.replace(constraint, whole=False))
+        elif constraint.check is not Check.SOME_LINE or through == "same" or _reaches(call, constraint.high):
+            result.append(constraint)
+    return result
+
+
+def _reaches(call: Call, lines: int | None) -> bool:
+    """Does `tail` pass on as many of the last lines?"""
+    count = call.value("-n", "--lines") or next(iter(call.numbers), "10")
+    return lines is not None and count.isdecimal() and len(count) < 10 and int(count) >= lines
+
+
+def _interspersed(constraints: Iterable[Constraint]) -> list[Constraint]:
+    """What holds although lines of others stand between a program's own."""
+    return [
+        msgspec.structs.replace(constraint, whole=False) if constraint.check is Check.AGREES else constraint
+        for constraint in constraints
+        if constraint.check in _SOMEWHERE
+    ]
 
 
 def _told(constraint: Constraint, *, alone: bool, succeeds: bool) -> bool:
@@ -123,6 +157,8 @@ def _told(constraint: Constraint, *, alone: bool, succeeds: bool) -> bool:
 
 def _conditioned(constraint: Constraint, *, last: bool, succeeds: bool) -> Constraint:
     """A stage's constraint with the condition that the whole step's status can tell."""
+    if constraint.check is Check.AGREES:
+        return msgspec.structs.replace(constraint, whole=True, high=0 if succeeds else None, given="any")
     low = constraint.low
     if constraint.check is Check.LINES and constraint.given == "success" and not succeeds:
         low = None  # a program that fails may print nothing
@@ -171,13 +207,18 @@ def _segment(
     speaking = [index for index in segment.parts if not _silent(parts[index], own[index])]
     sure = [index for index in segment.parts if parts[index].runs != "maybe"]
     marks = segment.mark or len(speaking) > 1
+    last = segment.after is not None and segment.before is None
+    shouted = last and _shouts(segment, parts, programs)
+    others = [index for index in speaking if parts[index].stages[-1] is None or not _plain(parts[index])]
     result = [
         _scoped(constraint, segment, parts, [index], programs)
         for index in sure
-        for constraint in _standing(own[index], among_others=marks)
+        for constraint in _standing(
+            _summed(own[index], [own[other] for other in others if other != index], shouted=shouted),
+            among_others=marks,
+        )
     ]
-    last = segment.after is not None and segment.before is None
-    if segment.mark or (last and _shouts(segment, parts, programs)):
+    if segment.mark or shouted:
         return result
     whole: list[Constraint] = []
     if not speaking:
@@ -191,7 +232,24 @@ def _segment(
     return result + [_scoped(constraint, segment, parts, segment.parts, programs) for constraint in whole]
 
 
-def _standing(constraints: Sequence[Constraint], *, among_others: bool) -> Iterator[Constraint]:
+def _plain(part: Part) -> bool:
+    return all(call is not None and call.name in _PLAIN for call in part.stages)
+
+
+def _summed(
+    constraints: Sequence[Constraint], others: Sequence[Sequence[Constraint]], *, shouted: bool
+) -> Iterator[Constraint]:
+    """Summaries among what others print: those may be summaries, too, of what failed."""
+    succeeded = all(any(c.check is Check.AGREES and c.high == 0 for c in other) for other in others)
+    for constraint in constraints:
+        if constraint.check is Check.AGREES:
+            whole = constraint.whole and not others and not shouted
+            yield msgspec.structs.replace(constraint, whole=whole, high=constraint.high if succeeded else None)
+        else:
+            yield constraint
+
+
+def _standing(constraints: Iterable[Constraint], *, among_others: bool) -> Iterator[Constraint]:
     """What must stand somewhere, wherever that is; a whole output is among those of others a part of them."""
     for constraint in constraints:
         if constraint.check in _SOMEWHERE:
@@ -276,6 +334,8 @@ def _scoped(
     programs: Mapping[str, Program],
 ) -> Constraint:
     """A constraint of a part as one of the observation: its place, its condition, what it passes over."""
+    if constraint.check is Check.AGREES:  # the summary is the program's own, whatever else was said
+        return msgspec.structs.replace(constraint, after=segment.after, before=segment.before)
     given = constraint.given
     if given == "any" and any(parts[index].runs == "success" for index in indices):
         given = "success"
