@@ -1,6 +1,11 @@
-"""Random models of a few megabytes that load and run like real ones, for tests and for measuring speed."""
+"""Random models of a few megabytes that load and run like real ones, for tests and for measuring speed.
 
+What they say means nothing: `verifierd_tiny` in `config.json` tells them from a real model.
+"""
+
+import copy
 import hashlib
+import importlib
 import json
 import os
 import sys
@@ -20,6 +25,7 @@ VOCABULARY: Final = 32_768
 
 SPECIAL: Final = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 THINK: Final = ("<think>", "</think>")
+MARKS: Final = (*SPECIAL, *THINK)
 END_OF_TURN: Final = "<|im_end|>"
 
 MERGES: Final = (
@@ -154,7 +160,7 @@ def build(name: str, folder: Path, *, seed: int = 0) -> Path:
 def _config(name: str) -> dict[str, Any]:
     if name not in CONFIGS:
         raise PredictorError(f"no tiny model is called `{name}`", hint=f"Known: {', '.join(NAMES)}.")
-    return CONFIGS[name]
+    return copy.deepcopy(CONFIGS[name])  # the model class writes into what it reads
 
 
 def _cache() -> Path:
@@ -183,9 +189,8 @@ def _alphabet() -> list[str]:
 def _vocabulary() -> dict[str, int]:
     """Bytes, merged pairs, placeholders, and the marks of the dialogue last, as real vocabularies have them."""
     words = _alphabet() + [merge.replace(" ", "") for merge in MERGES]
-    marks = (*SPECIAL, *THINK)
-    words += [f"<|unused_{number}|>" for number in range(VOCABULARY - len(words) - len(marks))]
-    return {word: number for number, word in enumerate((*words, *marks))}
+    words += [f"<|unused_{number}|>" for number in range(VOCABULARY - len(words) - len(MARKS))]
+    return {word: number for number, word in enumerate((*words, *MARKS))}
 
 
 def _save_tokenizer(folder: Path, vocabulary: dict[str, int]) -> None:
@@ -200,7 +205,7 @@ def _save_tokenizer(folder: Path, vocabulary: dict[str, int]) -> None:
             "normalized": False,
             "special": mark in SPECIAL,
         }
-        for mark in (*SPECIAL, *THINK)
+        for mark in MARKS
     ]
     _save(
         folder / "tokenizer.json",
@@ -221,7 +226,7 @@ def _save_tokenizer(folder: Path, vocabulary: dict[str, int]) -> None:
                 "end_of_word_suffix": "",
                 "fuse_unk": False,
                 "byte_fallback": False,
-                "vocab": {word: number for word, number in vocabulary.items() if word not in (*SPECIAL, *THINK)},
+                "vocab": {word: number for word, number in vocabulary.items() if word not in MARKS},
                 "merges": [merge.split(" ") for merge in MERGES],
             },
         },
@@ -241,14 +246,17 @@ def _save_tokenizer(folder: Path, vocabulary: dict[str, int]) -> None:
 
 
 def _save_weights(file: Path, config: dict[str, Any], vocabulary: dict[str, int], seed: int) -> None:
-    import importlib  # noqa: PLC0415 - as below
+    try:
+        import mlx.core as mx  # noqa: PLC0415 - slow to load, and not on every platform
+        from mlx.utils import tree_flatten  # noqa: PLC0415 - as above
 
-    import mlx.core as mx  # noqa: PLC0415 - a backend of its own; loads only where a model is built
-    from mlx.utils import tree_flatten  # noqa: PLC0415 - as above
-
-    module = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
+        module = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
+    except ImportError as error:
+        raise PredictorError(
+            f"mlx-lm cannot be loaded: {error}", hint="Install mlx-lm, or choose another predictor."
+        ) from error
     arrays: dict[str, Any] = dict(tree_flatten(module.Model(module.ModelArgs.from_dict(config)).parameters()))
-    with mx.stream(mx.cpu):  # the same numbers on every machine
+    with mx.stream(mx.cpu):  # a GPU would draw other numbers
         keys = mx.random.split(mx.random.key(seed), len(arrays))
         weights = {
             name: _weights(name, arrays[name].shape, key, vocabulary)
@@ -270,7 +278,7 @@ def _weights(name: str, shape: tuple[int, ...], key: Any, vocabulary: dict[str, 
         case "dt_bias":
             value = mx.zeros(shape)
         case "q_norm" | "k_norm":  # attention that looks at few places, so that the context counts
-            value = mx.full(shape, 1.8)
+            value = mx.full(shape, 2.6)
         case "norm" | "input_layernorm" | "post_attention_layernorm":
             value = mx.ones(shape)
         case "embed_tokens":
@@ -278,10 +286,10 @@ def _weights(name: str, shape: tuple[int, ...], key: Any, vocabulary: dict[str, 
             value[:, 0] = CONSTANT
         case "lm_head":
             value *= SHARPNESS
-            value[len(_alphabet()) + len(MERGES) :] *= 0.5
+            value[256 + len(MERGES) : -len(MARKS)] *= 0.5
             value[:, 0] = mx.array(_biases(vocabulary))
         case "o_proj" | "out_proj" | "down_proj":
-            value *= 2.0
+            value *= 1.0 if part == "o_proj" else 3.0
             value[..., 0, :] = 0.0  # nothing writes to the constant channel
         case "gate":  # clear choices of experts, so that rounding seldom changes one
             value *= 3.0
