@@ -271,6 +271,9 @@ def test_what_only_reads_or_names_another_file_forgets_nothing(command: str) -> 
         "find . -name '*.py' -exec touch {} +",
         "for f in *; do cat $f; done",
         "awk '{ print > \"a.py\" }' x",
+        "awk -v n=1 '{ print > \"a.py\" }' x",
+        "sed --expression='w a.py' x",
+        "xxd -r hex a.py",
         "tee a.py",
         "f() { rm x; }; f",
     ],
@@ -283,6 +286,28 @@ def test_what_may_write_is_followed_by_ignorance(command: str) -> None:
     _tell(files, _step("Bash", command, ""))
 
     assert _known(files) == {}
+
+
+@pytest.mark.parametrize("command", ["ln -s src/a.py b.py", "ln -s src/a.py c.py; ln -f c.py b.py", 'ln "$x" b.py'])
+def test_a_file_may_have_several_names(command: str) -> None:
+    """What is written to a link is written to what it names."""
+    files = Files()
+
+    _tell(files, _step("Bash", command))
+    _tell(files, _read(1, "a", "b"))
+    _tell(files, _step("Bash", "echo c > b.py"))
+
+    assert _known(files) == {}
+
+
+def test_instructions_for_agents_are_often_one_file() -> None:
+    """Who edits AGENTS.md may edit CLAUDE.md."""
+    files = Files()
+
+    _tell(files, _step("Read", {"file_path": "/repo/CLAUDE.md"}, "1\ta"))
+    _tell(files, _step("Write", {"file_path": "/repo/AGENTS.md", "content": "b\n"}, "Created /repo/AGENTS.md"))
+
+    assert files.known("/repo/CLAUDE.md") == {}
 
 
 @pytest.mark.parametrize(

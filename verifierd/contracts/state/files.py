@@ -40,7 +40,7 @@ _HARMLESS = frozenset({
     "[", "basename", "cat", "cd", "chmod", "cmp", "column", "comm", "cut", "date", "df", "diff", "dirname", "du",
     "echo", "egrep", "export", "false", "fgrep", "file", "fold", "grep", "head", "hostname", "id", "jq", "ls", "mkdir",
     "nl", "od", "popd", "printenv", "printf", "ps", "pushd", "pwd", "readlink", "realpath", "rg", "seq", "sleep",
-    "stat", "tail", "test", "touch", "tr", "true", "type", "uname", "unset", "wc", "which", "whoami", "xxd",
+    "stat", "tail", "test", "touch", "tr", "true", "type", "uname", "unset", "wc", "which", "whoami",
 })  # fmt: skip
 _HARMLESS_GIT = frozenset({
     "add", "blame", "branch", "cat-file", "check-ignore", "config", "describe", "diff", "fetch", "for-each-ref", "grep",
@@ -52,12 +52,19 @@ _FIND_ACTS = ("-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fpri
 _REDIRECTS = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
 _NUMBERED = re.compile(r"[ ]*(\d{1,7})(?:→|\t|$)(.*)")
 _SED_RANGE = re.compile(r"(\d{1,7})(?:,(\d{1,7}|\$))?p")
+_SED_OPTIONS = frozenset({"-n", "-E", "-r", "-s", "-u", "-z", "--quiet", "--silent", "--regexp-extended"})
 _SED_WRITES = re.compile(r"[wWe]")
 _AWK_WRITES = re.compile(r">|\||system|close")
 _GREP_LINE = re.compile(r"(.{1,400}?):(\d{1,7}):(.*)")
 _GREP_NUMBERED = re.compile(r"(\d{1,7})[:-](.*)")
 _DROPPED = re.compile(r"[0-9&]?>>?[ ]?(?:/dev/null|&[12])")
 _SEPARATORS = re.compile(r"&&|\|\||[;|\n&]")
+_LINKED = frozenset({
+    ".cursorrules", ".windsurfrules", "agent.md", "agents.md", "claude.md", "codex.md", "copilot-instructions.md",
+    "gemini.md", "warp.md",
+})  # fmt: skip
+"""Instructions for agents: often one file that has all these names."""
+_MOST_LINKS = 200
 _QUOTES = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
 
 
@@ -134,6 +141,7 @@ class Files:
         self._files: OrderedDict[str, _File] = OrderedDict()
         self._sizes: dict[str, int] = {}
         self._total = 0
+        self._linked = dict.fromkeys(_LINKED, _LINKED)
 
     def known(self, path: str, *, edited: bool = False) -> Mapping[int, str]:
         """The lines of a file that surely read so now.
@@ -182,12 +190,22 @@ class Files:
 
     def forget(self, word: str) -> None:
         """A path may have been written: whatever has a name like its last one, in any spelling, is forgotten."""
-        name = word.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1].casefold()
+        name = _last(word)
         if name in {"", ".", "..", "*", "~"}:
             self.forget_all()
             return
-        for path in [path for path in self._files if name in path.casefold().split("/")]:
+        names = self._linked.get(name, {name})
+        for path in [path for path in self._files if not names.isdisjoint(path.casefold().split("/"))]:
             self._drop(path)
+
+    def link(self, words: Sequence[str | None]) -> None:
+        """Names became those of one file; None for one that is not known."""
+        names = frozenset(_last(word) for word in words if word is not None)
+        if None in words or len(self._linked) > _MOST_LINKS:
+            self.doubtful = True
+        elif len(names) > 1 and not names & {"", ".", ".."}:
+            names = names.union(*(self._linked.get(name, ()) for name in names))
+            self._linked |= dict.fromkeys(names, names)
 
     def learn(self, path: str, lines: Iterable[tuple[int, str]], *, whole: bool = False) -> None:
         """Lines were shown. Where they contradict what was known of the file, only they are known."""
@@ -420,6 +438,8 @@ class Files:
             self._patched(msgspec.structs.replace(step, cwd=call.cwd), call.document or (call.operands or (None,))[-1])
         elif call.name in _WRITES_OPERANDS or in_place:
             self._named_targets(call)
+            if call.name == "ln":
+                self.link(call.operands)
         elif not _reads_only(call):
             self.forget_all()
         redirects = [] if call.command is None else [r for r in call.command.redirects if r.op in _REDIRECTS]
@@ -567,6 +587,11 @@ def _key(path: str) -> str:
     return path.removeprefix("/private") if path.startswith("/private/") else path
 
 
+def _last(word: str) -> str:
+    """The last name of a path, in any spelling."""
+    return word.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1].casefold()
+
+
 def _absolute(key: str) -> bool:
     return key.startswith("/") or key[1:3] == ":/"
 
@@ -623,12 +648,16 @@ def _reads_only(call: Call) -> bool:
         safe = not call.given(*_FIND_ACTS) and not {*_FIND_ACTS} & {*call.operands}
     elif program in {"sort", "tree"}:
         safe = not call.given("-o", "--output")
-    elif program == "uniq":
+    elif program in {"uniq", "xxd"}:
         safe = len(call.operands) < 2
-    elif program in {"sed", "awk", "gawk", "mawk"}:
-        script = call.operands[0] if call.operands and not call.given("-e", "-f", "-i", "--in-place") else None
-        writes = _SED_WRITES if program == "sed" else _AWK_WRITES
-        safe = script is not None and writes.search(script) is None
+    elif program == "sed":
+        script = call.operands[0] if call.operands and set(call.options) <= _SED_OPTIONS else None
+        safe = script is not None and _SED_WRITES.search(script) is None
+    elif program in {"awk", "gawk", "mawk"}:
+        # Any word may be the script: `-F` and `-v` take the one after them.
+        words = [*call.operands, *itertools.chain.from_iterable(call.options.values())]
+        plain = bool(words) and not call.given("-f", "-i", "--file", "--include")
+        safe = plain and not any(word is None or _AWK_WRITES.search(word) for word in words)
     else:
         safe = program in _HARMLESS
     return safe
