@@ -369,6 +369,8 @@ class Files:
             self.forget(path)
         if step.elided is None and "`cat -n`" in step.observation[:2000]:
             self._snippet(step, path)
+            if (file := self._files.get(_key(path))) is not None:
+                file.edited = True  # the snippet is what the editor wrote, before any hook saw it
 
     def _wrote(self, step: Step, path: str, command: object) -> None:
         """An editor did what it was asked for."""
