@@ -1,6 +1,6 @@
 """Puts the stages together: the one place where names of policies and predictors become running parts."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import msgspec
 
 from verifierd import policy as policies
 from verifierd.adapters import detect, open_adapter
+from verifierd.config import ModelConfig
 from verifierd.metrics import Metrics
 from verifierd.pipeline import Pipeline
 from verifierd.predictors import PredictorSettings, open_predictor
@@ -26,6 +27,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         policy: A bundled policy's name or a file.
         predictor: The chain that replaces the policy's, or None.
         predictions: The file of the predictor `recorded`.
+        model: The language model, and what it may use.
+        say: Told what loading a model needs and does.
         quotes: How much of a transcript verdicts quote.
         limit: Judge no more steps than this.
     """
@@ -33,6 +36,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     policy: str = "default"
     predictor: str | None = None
     predictions: Path | None = None
+    model: ModelConfig = ModelConfig()
+    say: Callable[[str], None] = lambda _line: None
     quotes: Quotes = "short"
     limit: int | None = None
 
@@ -48,15 +53,26 @@ async def judging(
         PredictorError: A predictor is unknown or cannot start here.
     """
     policy = policies.load(choice.policy)
+    scorers = open_scorers(policy)
     predictor = open_predictor(
         choice.predictor or ",".join(policy.predictors),
-        PredictorSettings(shell_profile=policy.shell_profile, predictions=choice.predictions),
+        PredictorSettings(
+            shell_profile=policy.shell_profile,
+            predictions=choice.predictions,
+            model=choice.model,
+            asking=policy.asking,
+            say=choice.say,
+            covered=lambda history, step, prediction: max(
+                scorer(history, step, prediction).coverage for scorer in scorers
+            ),
+            ask_below=policy.ask_below,
+        ),
     )
     try:
         yield Pipeline(
             store=store,
             predictor=predictor,
-            scorers=open_scorers(policy),
+            scorers=scorers,
             policy=policy,
             sinks=sinks,
             metrics=metrics,

@@ -17,6 +17,7 @@ __all__ = (
     "Config",
     "HttpConfig",
     "LogConfig",
+    "ModelConfig",
     "SourceConfig",
     "StateConfig",
     "agent_folders",
@@ -76,6 +77,43 @@ class HttpConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ValueError(f"port {self.port} is not between 0 and 65535")
 
 
+class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """The language world model, and what it may use.
+
+    Attributes:
+        name: A model of the hub, a folder, or `tiny`, a random one for tests; None for Qwen-AgentWorld.
+        revision: The hub's branch, tag or commit; None for its newest.
+        prompts: A checkout of Qwen-AgentWorld whose system prompts are used; None for the bundled ones.
+        context_tokens: Tokens of a prompt with its answer; older turns are dropped beyond it.
+        cache_bytes: Bytes that the caches of all trajectories may keep between predictions.
+        chunk_tokens: Tokens of one pass, over all trajectories in it.
+        logit_tokens: Positions whose logits are held at once.
+        batch: Most trajectories in one pass.
+        memory_override: Load the model even if it seems not to fit.
+    """
+
+    name: str | None = None
+    revision: str | None = None
+    prompts: str | None = None
+    context_tokens: int = 65_536
+    cache_bytes: int = 4 * 1024**3
+    chunk_tokens: int = 1024
+    logit_tokens: int = 128
+    batch: int = 8
+    memory_override: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("context_tokens", 2048),
+            ("cache_bytes", 0),
+            ("chunk_tokens", 16),
+            ("logit_tokens", 1),
+            ("batch", 1),
+        ):
+            if getattr(self, name) < least:
+                raise ValueError(f"`{name.replace('_', '-')}` must be at least {least}")
+
+
 class StateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """What the daemon remembers, transcripts included.
 
@@ -118,7 +156,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         quotes: How much of a transcript leaves in verdicts: `off`, `short` (2,000 characters) or `full`.
         max_line_bytes: Longer lines are skipped and counted.
         grace: Seconds that steps in flight have at shutdown.
-        http, state, log: See there.
+        model, http, state, log: See there.
     """
 
     sources: tuple[SourceConfig, ...] = ()
@@ -127,6 +165,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     quotes: Literal["off", "short", "full"] = "short"
     max_line_bytes: int = 16 * 1024**2
     grace: float = 10.0
+    model: ModelConfig = ModelConfig()
     http: HttpConfig = HttpConfig()
     state: StateConfig = StateConfig()
     log: LogConfig = LogConfig()
@@ -233,13 +272,14 @@ def _anchored(config: Config, folder: Path) -> Config:
     def anchor(path: str) -> str:
         return path if path == "-" or path.startswith("~") else os.path.normpath(folder / path)
 
-    state = config.state
+    state, model = config.state, config.model
     return msgspec.structs.replace(
         config,
         sources=tuple(
             msgspec.structs.replace(source, paths=tuple(map(anchor, source.paths))) for source in config.sources
         ),
         policy=anchor(config.policy) if names_file(config.policy) else config.policy,
+        model=model if model.prompts is None else msgspec.structs.replace(model, prompts=anchor(model.prompts)),
         state=state if state.dir is None else msgspec.structs.replace(state, dir=anchor(state.dir)),
     )
 

@@ -27,7 +27,7 @@ from prometheus_client.registry import Collector
 
 from verifierd import __version__
 from verifierd.redact import KINDS
-from verifierd.types import Abstain, ObservationKind, Record, Step, Verdict, VerdictKind
+from verifierd.types import Abstain, ObservationKind, Record, Step, Tokens, Verdict, VerdictKind
 
 __all__ = ("FORMATS", "OTHER", "PREDICTORS", "Labelled", "Metrics")
 
@@ -35,7 +35,7 @@ M = TypeVar("M", bound=MetricWrapperBase)
 
 OTHER = "other"
 FORMATS = ("native", "claude_code", "codex")
-PREDICTORS = ("shell", "contracts", "recorded", "scripted")
+PREDICTORS = ("shell", "contracts", "mlx", "recorded", "scripted")
 
 _RESULTS = ("ok", "too_long", "torn_tail", "damaged_archive", "not_json", "not_object", "bad_shape", "cut")
 _EVENTS = ("copied", "duplicate", "restarted", "skipped_old", "unknown_format", "vanished")
@@ -157,7 +157,7 @@ class Metrics:
         )
         self.prediction_tokens_total = Labelled(
             counter("prediction_tokens_total", "Model tokens of predictions.", ["kind"]),
-            ("prompt", "cached", "scored", "generated"),
+            Tokens.__struct_fields__,
         )
         self.time_to_verdict_seconds = histogram(
             "time_to_verdict_seconds", "Time from reading a step to its committed verdict.", _PREDICTION_BUCKETS
@@ -210,14 +210,17 @@ class Metrics:
         self.stored_verdicts.labels(verdict.verdict).inc()
         if verdict.verdict is VerdictKind.ABSTAIN:
             self.abstentions_total.labels(verdict.reason).inc()
-            if verdict.reason in _FAILURES:
-                self.simulator_errors_total.labels(verdict.reason).inc()
+        names = {signal.name for signal in verdict.signals}
+        for failure in _FAILURES:  # what others know may have decided the step all the same
+            if failure == verdict.reason or failure in names:
+                self.simulator_errors_total.labels(failure).inc()
         if verdict.alarm is not None and verdict.alarm.raised:
             self.alarms_total.inc()
         if verdict.observation_kind is ObservationKind.ENV:
             self.coverage_ratio.observe(verdict.coverage)
-            self.prediction_seconds.labels(verdict.predictor).observe(verdict.seconds.predict)
-        for kind in ("prompt", "cached", "scored", "generated"):
+            # The one asked last takes longest.
+            self.prediction_seconds.labels(verdict.predictor.rpartition(",")[2]).observe(verdict.seconds.predict)
+        for kind in Tokens.__struct_fields__:
             if count := getattr(verdict.tokens, kind):
                 self.prediction_tokens_total.labels(kind).inc(count)
 

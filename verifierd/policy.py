@@ -27,9 +27,37 @@ from verifierd.types import (
     digest,
 )
 
-__all__ = ("Memory", "Normaliser", "Policy", "decide", "load", "names")
+__all__ = ("Asking", "Memory", "Normaliser", "Policy", "decide", "load", "names")
 
 Normaliser = Literal["ansi", "redraw", "trailing-blanks", "echoed-command", "blank-edges"]
+
+
+class Asking(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """How a language model is asked.
+
+    Attributes:
+        max_tokens: Cap of a prediction, in tokens; does not depend on the observation.
+        predicted_text: Decode on from the first difference, so that there is a text to show and to compare?
+        deadline: Seconds that a step may wait for its prediction.
+        history: `stable` keeps what was computed; `template` renders the past as the chat template does.
+        wrapper: What stands around an observation: `none`, a `marker` line before it, or `tags`.
+        action: Shell commands as `keystrokes` or as a `command`.
+        screen: Observations of shell commands begin with the command's echo.
+    """
+
+    max_tokens: int = 1024
+    predicted_text: bool = False
+    deadline: float = 30.0
+    history: Literal["stable", "template"] = "stable"
+    wrapper: Literal["none", "marker", "tags"] = "marker"
+    action: Literal["keystrokes", "command"] = "keystrokes"
+    screen: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 256:
+            raise ValueError("`max-tokens` must be at least 256: a lower cap says more of the cap than of the model")
+        if not self.deadline > 0:  # so that `nan` is refused, too
+            raise ValueError("`deadline` must be above 0")
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -42,6 +70,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         normalisers: What is taken off both sides before they are compared.
         min_coverage: Least share of the observation that must have been checked for `on_path`.
         alarm_after: Contradictions in a trajectory that are still no alarm.
+        ask_below: A later predictor of the chain is asked while less than this share of the observation was checked.
+        asking: How a language model is asked.
         shell_profile: What kind of shell the commands ran in; `auto` infers it.
     """
 
@@ -51,6 +81,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     normalisers: tuple[Normaliser, ...] = ("ansi", "redraw", "trailing-blanks", "echoed-command", "blank-edges")
     min_coverage: float = 0.01
     alarm_after: int = 0
+    ask_below: float = 1.0
+    asking: Asking = Asking()
     shell_profile: Literal["auto", "bash", "portable"] = "auto"
 
     def __post_init__(self) -> None:
@@ -58,6 +90,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError("`predictors` is empty; name at least one")
         if not 0 < self.min_coverage <= 1:
             raise ValueError("`min-coverage` must be above 0 and at most 1")
+        if not 0 <= self.ask_below <= 1:
+            raise ValueError("`ask-below` must be from 0 to 1")
         if self.alarm_after < 0:
             raise ValueError("`alarm-after` must not be negative")
 
@@ -197,10 +231,11 @@ def _judge(
         return VerdictKind.ABSTAIN, Abstain.NOT_ENV
     if violated := [score for score in scores if score.violated]:
         return VerdictKind.OFF_PATH, _strongest(violated)
-    if refused := next((score.abstain for score in scores if score.abstain is not None), None):
-        return VerdictKind.ABSTAIN, refused
+    # A model that guessed otherwise, or failed, takes nothing from what is certain.
     if coverage >= policy.min_coverage:
         return VerdictKind.ON_PATH, "as_predicted"
+    if refused := next((score.abstain for score in scores if score.abstain is not None), None):
+        return VerdictKind.ABSTAIN, refused
     return VerdictKind.ABSTAIN, prediction.abstain or Abstain.UNPREDICTABLE
 
 

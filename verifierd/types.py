@@ -19,6 +19,7 @@ __all__ = (
     "Check",
     "Constraint",
     "History",
+    "Likelihood",
     "ObservationKind",
     "Origin",
     "Position",
@@ -283,12 +284,49 @@ class History(Sequence[Step]):
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
-    """Model tokens of one prediction; all zero where no model was asked."""
+    """Model tokens of one prediction; all zero where no model was asked.
+
+    Attributes:
+        prompt: Tokens of the prompt.
+        cached: Those of them that had been computed before.
+        scored: Tokens of the real observation that the model was asked about.
+        generated: Tokens decoded.
+        computed: Tokens that passed through the model, decoded ones aside.
+        new: Tokens of the trajectory that came up for the first time: what `computed` would be at best.
+    """
 
     prompt: int = 0
     cached: int = 0
     scored: int = 0
     generated: int = 0
+    computed: int = 0
+    new: int = 0
+
+
+class Likelihood(msgspec.Struct, frozen=True, kw_only=True):
+    """How likely a model found the real observation, token by token; all in nats.
+
+    The last entry of each list is what follows the observation: the end of the answer.
+
+    Attributes:
+        starts: Where each token begins, in characters of the observation; empty if that is not known.
+        surprisal: -log p of the real token.
+        entropy: Mean of -log p over the model's distribution there.
+        varentropy: Variance of -log p over it.
+        top: -log p of the token that the model found likeliest.
+        agreed: How many leading tokens are the likeliest ones, what stands before the observation included in the
+            condition: 0 if the model would have begun in another way.
+        expected: The likeliest token at the first difference, as text, empty for the end of the answer; None if there
+            is no difference, or none that shows in one token: other tokens may spell the same text.
+    """
+
+    starts: tuple[int, ...] = ()
+    surprisal: tuple[float, ...] = ()
+    entropy: tuple[float, ...] = ()
+    varentropy: tuple[float, ...] = ()
+    top: tuple[float, ...] = ()
+    agreed: int = 0
+    expected: str | None = None
 
 
 class Check(StrEnum):
@@ -367,6 +405,10 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
             False for a model's guess, whose difference is only a likelihood matter.
         truncated: The text was cut by the token cap.
         constraints: What must, may or cannot stand in it, where the whole is not known.
+        likelihood: How likely a model found what really came. It is no part of what was predicted, but how that was
+            measured.
+        failed: How the simulator itself failed (`role_break`, `truncated`, `timeout`, `predictor_error`), though
+            there may be a prediction.
         abstain: Why there is no prediction; None if there is one, be it partial.
         detail: The reason in words, for people.
         model: The model's name, where there is one.
@@ -379,6 +421,8 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     certain: bool = False
     truncated: bool = False
     constraints: tuple[Constraint, ...] = ()
+    likelihood: Likelihood | None = None
+    failed: Abstain | None = None
     abstain: Abstain | None = None
     detail: str = ""
     model: str | None = None

@@ -10,7 +10,9 @@ import msgspec
 
 from verifierd.adapters import FORMATS
 from verifierd.composition import Choice
+from verifierd.config import ModelConfig
 from verifierd.predictors import PREDICTORS
+from verifierd.predictors.memory import OVERRIDE
 from verifierd.sanitize import Quotes
 
 __all__ = ("Judging", "format_option", "json_option", "judging_options")
@@ -57,12 +59,18 @@ _JUDGING: tuple[_Decorator, ...] = (
         metavar="FILE",
         help="The JSONL file that the predictor `recorded` answers from.",
     ),
+    click.option("--model", metavar="NAME|DIR", help="The model of `mlx`: of the hub, a folder, or `tiny` for tests."),
+    click.option("--prompts", metavar="DIR", help="A checkout of Qwen-AgentWorld whose system prompts are used."),
+    click.option(OVERRIDE, "memory_override", is_flag=True, help="Load the model even if it seems not to fit."),
     click.option("--policy", metavar="NAME|FILE", help="A bundled policy or a TOML file."),
     click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write verdicts to this JSONL file."),
     format_option,
     click.option("--limit", type=click.IntRange(1), metavar="N", help="Judge no more than N steps."),
     click.option("--seed", type=int, default=0, metavar="N", help="Seed of whatever is random."),
 )
+
+
+_NO_MODEL = ModelConfig()
 
 
 class Judging(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,17 +81,37 @@ class Judging(msgspec.Struct, frozen=True, kw_only=True):
 
     predictor: str | None
     predictions: Path | None
+    model: str | None
+    prompts: str | None
+    memory_override: bool
     policy: str | None
     out: Path | None
     format_name: str | None
     limit: int | None
     seed: int
 
-    def choice(self, *, policy: str = "default", predictor: str | None = None, quotes: Quotes = "short") -> Choice:
+    def choice(
+        self,
+        *,
+        policy: str = "default",
+        predictor: str | None = None,
+        model: ModelConfig = _NO_MODEL,
+        quotes: Quotes = "short",
+    ) -> Choice:
         """Who judges: what was said here, else what the arguments say."""
+        chain = self.predictor or predictor
+        if chain is None and (self.model or model.name):
+            chain = "shell,contracts,mlx"  # who names a model wants it asked
         return Choice(
             policy=self.policy or policy,
-            predictor=self.predictor or predictor,
+            predictor=chain,
+            model=msgspec.structs.replace(
+                model,
+                name=self.model or model.name,
+                prompts=self.prompts or model.prompts,
+                memory_override=self.memory_override or model.memory_override,
+            ),
+            say=lambda line: click.echo(line, err=True),
             predictions=self.predictions,
             quotes=quotes,
             limit=self.limit,

@@ -71,7 +71,9 @@ def command(
     sinks: list[Sink] = [summary, _Screen(screen) if screen.is_terminal else Events()]
     daemon = Daemon(
         settings,
-        judging.choice(policy=settings.policy, predictor=settings.predictor, quotes=settings.quotes),
+        judging.choice(
+            policy=settings.policy, predictor=settings.predictor, model=settings.model, quotes=settings.quotes
+        ),
         state=where,
         out=judging.out or where / "verdicts.jsonl",
         sinks=sinks,

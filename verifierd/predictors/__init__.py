@@ -5,8 +5,11 @@ from pathlib import Path
 
 import msgspec
 
+from verifierd.config import ModelConfig
 from verifierd.errors import PredictorError
+from verifierd.policy import Asking
 from verifierd.stages import Predictor
+from verifierd.types import History, Prediction, Step
 
 __all__ = ("PREDICTORS", "PredictorSettings", "open_predictor")
 
@@ -17,10 +20,20 @@ class PredictorSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         shell_profile: `auto`, or the kind of shell that the commands ran in.
         predictions: The file of `recorded`.
+        model: The model of `mlx`, and what it may use.
+        asking: How it is asked.
+        say: Told what loading a model needs and does.
+        covered: The share of an observation that a prediction checks; 1 keeps a chain from asking further.
+        ask_below: The share below which a chain asks its next predictor.
     """
 
     shell_profile: str = "auto"
     predictions: Path | None = None
+    model: ModelConfig = ModelConfig()
+    asking: Asking = Asking()
+    say: Callable[[str], None] = lambda _line: None
+    covered: Callable[[History, Step, Prediction], float] = lambda _history, _step, _prediction: 0.0
+    ask_below: float = 1.0
 
 
 def open_predictor(chain: str, settings: PredictorSettings) -> Predictor:
@@ -40,7 +53,7 @@ def open_predictor(chain: str, settings: PredictorSettings) -> Predictor:
         return PREDICTORS[names[0]](settings)
     from verifierd.predictors.chain import Chain  # noqa: PLC0415 - only where several are named
 
-    return Chain([PREDICTORS[name](settings) for name in names])
+    return Chain([PREDICTORS[name](settings) for name in names], covered=settings.covered, ask_below=settings.ask_below)
 
 
 def _shell(settings: PredictorSettings) -> Predictor:
@@ -53,6 +66,17 @@ def _contracts(_settings: PredictorSettings) -> Predictor:
     from verifierd.predictors.contracts import ContractsPredictor  # noqa: PLC0415 - as above
 
     return ContractsPredictor()
+
+
+def _mlx(settings: PredictorSettings) -> Predictor:
+    try:
+        from verifierd.predictors.mlx import MlxPredictor  # noqa: PLC0415 - as above
+    except ImportError as error:
+        raise PredictorError(
+            f"the predictor `mlx` cannot run here: {error}",
+            hint="mlx-lm needs Apple silicon or Linux: pip install mlx-lm, on Linux with mlx[cpu] or mlx[cuda12].",
+        ) from error
+    return MlxPredictor(settings.model, settings.asking, say=settings.say)
 
 
 def _recorded(settings: PredictorSettings) -> Predictor:
@@ -74,6 +98,7 @@ def _scripted(_settings: PredictorSettings) -> Predictor:
 PREDICTORS: dict[str, Callable[[PredictorSettings], Predictor]] = {
     "shell": _shell,
     "contracts": _contracts,
+    "mlx": _mlx,
     "recorded": _recorded,
     "scripted": _scripted,
 }

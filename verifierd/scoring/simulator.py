@@ -6,10 +6,22 @@ import msgspec
 
 from verifierd.types import Abstain, History, Prediction, Score, Signal, Step
 
-__all__ = ("role_break",)
+__all__ = ("failure", "role_break")
 
 _CALL_KEYS = {"tool", "name", "function", "action", "action_type", "command", "keystrokes"}
 _TURN = re.compile(r"\A\s*(?:<think>|<tool_call>|<function=|<\|im_start\|>|\*{0,2}Action:\*{0,2}\s)")
+
+
+def failure(_history: History, _step: Step, prediction: Prediction) -> Score:
+    """Did a predictor say itself that it failed?"""
+    if prediction.failed is None:
+        return Score(name="failure", reason="no predictor failed")
+    return Score(
+        name="failure",
+        value=1.0,
+        abstain=prediction.failed,
+        signals=(Signal(name=prediction.failed.value, value=1.0, detail=prediction.detail),),
+    )
 
 
 def role_break(_history: History, step: Step, prediction: Prediction) -> Score:

@@ -1,0 +1,63 @@
+"""`mlx`: a language world model through mlx-lm, in process, thinking off, capped.
+
+It reads the trajectory and says how likely each token of what came was. Nothing is decoded where the real observation
+is what greedy decoding would have given. `README.md` beside this file says how.
+"""
+
+from collections.abc import Callable
+
+import anyio
+
+from verifierd.config import ModelConfig
+from verifierd.policy import Asking
+from verifierd.predictors.mlx.engine import Engine, OutOfMemory, Unwanted
+from verifierd.predictors.mlx.loading import DEFAULT, find, load
+from verifierd.predictors.mlx.runner import ModelRunner
+from verifierd.predictors.mlx.strand import Job
+from verifierd.types import Abstain, History, Prediction, Step
+
+__all__ = ("MlxPredictor",)
+
+
+class MlxPredictor:
+    """Predicts with a model of mlx-lm, which is loaded on a thread of its own.
+
+    Args:
+        settings: Which model, and what it may use.
+        asking: How it is asked.
+        say: Told what loading needs and does.
+
+    Raises:
+        PredictorError: The model is missing, damaged, does not fit into memory, or its chat template is unsuitable.
+    """
+
+    name = "mlx"
+
+    def __init__(
+        self, settings: ModelConfig, asking: Asking, *, say: Callable[[str], None] = lambda _line: None
+    ) -> None:
+        found = find(settings.name or DEFAULT, revision=settings.revision)
+        self.model: str | None = found.label
+        self._deadline = asking.deadline
+        self._engine = Engine(lambda: ModelRunner(load(found, settings, say), settings, asking), batch=settings.batch)
+
+    async def predict(self, history: History, step: Step) -> Prediction:
+        """What the model makes of the step, or an abstention with its reason."""
+        job = Job(key=(*history.key, history.run), history=tuple(history), total=history.total, step=step)
+        try:
+            with anyio.move_on_after(self._deadline):
+                return await self._engine.ask(job)
+        except Unwanted:
+            return self._abstain(Abstain.PREDICTOR_ERROR, "the predictor is closed")
+        except OutOfMemory as error:
+            return self._abstain(Abstain.PREDICTOR_ERROR, f"out of memory: {error}")
+        except Exception as error:  # noqa: BLE001 - a model's failure costs a step; the thread logged it
+            return self._abstain(Abstain.PREDICTOR_ERROR, f"{type(error).__name__}: {error}")
+        return self._abstain(Abstain.TIMEOUT, f"no answer within {self._deadline:g} s")
+
+    async def aclose(self) -> None:
+        """End the model's thread at its next chunk."""
+        await self._engine.aclose()
+
+    def _abstain(self, reason: Abstain, detail: str) -> Prediction:
+        return Prediction(predictor=self.name, abstain=reason, detail=detail, model=self.model)

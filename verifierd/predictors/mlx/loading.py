@@ -1,0 +1,219 @@
+"""From a name to a model that is ready: found, fitting into memory, and checked for what verifierd needs of it."""
+
+import contextlib
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from verifierd.config import ModelConfig
+from verifierd.errors import PredictorError
+from verifierd.predictors import memory, tiny
+
+__all__ = ("DEFAULT", "Found", "Loaded", "find", "fit", "load")
+
+DEFAULT = "jedisct1/Qwen-AgentWorld-35B-A3B-oQ4-MLX"
+"""The model that is meant where none is named."""
+
+_WEIGHTS = "model*.safetensors"  # as mlx-lm looks for them
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A model on this machine.
+
+    Attributes:
+        name: What it was asked for by.
+        folder: Where it lies.
+        revision: The commit at the hub, or a digest of the folder's configuration and weight files' heads.
+        config: Its `config.json`.
+        weight_bytes: Size of its weight files.
+    """
+
+    name: str
+    folder: Path
+    revision: str
+    config: dict[str, Any]
+    weight_bytes: int
+
+    @property
+    def label(self) -> str:
+        """What verdicts call it. A random model says so."""
+        random = " (random weights)" if self.config.get("verifierd_tiny") else ""
+        return f"{self.name}@{self.revision}{random}"
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """A model in memory: mlx-lm's model and its wrapped tokenizer."""
+
+    found: Found
+    model: Any
+    tokenizer: Any
+
+
+def find(name: str, *, revision: str | None = None, download: bool = True) -> Found:
+    """Find a model: a tiny one by name, a local folder, or one of the hub.
+
+    Args:
+        name: See above.
+        revision: The hub's branch, tag or commit.
+        download: Fetch what is not here yet, with the hub's own progress bars on standard error.
+
+    Raises:
+        PredictorError: It is not there, or not whole.
+    """
+    if name in tiny.NAMES:
+        folder = tiny.ready(name)
+    elif (local := Path(name).expanduser()).is_dir():
+        folder = local
+    elif name.startswith(("/", "./", "../", "~")) or local.exists():
+        raise PredictorError(
+            f"{name}: no folder with a model", hint="Name a folder that mlx-lm wrote, or a model of the hub."
+        )
+    else:
+        folder = _from_hub(name, revision, download=download)
+    config = _config(folder)
+    weights = sorted(folder.glob(_WEIGHTS))
+    if not weights:
+        raise PredictorError(
+            f"{folder}: no weight files ({_WEIGHTS})",
+            hint="The download is incomplete, or this is no MLX checkpoint; `mlx_lm.convert` makes one.",
+        )
+    for file in weights:
+        _check_weights(file)
+    commit = folder.name if folder.parent.name == "snapshots" else _digest(folder, weights)
+    return Found(
+        name=name if name in tiny.NAMES or not local.is_dir() else folder.resolve().name,
+        folder=folder,
+        revision=commit[:12],
+        config=config,
+        weight_bytes=sum(file.stat().st_size for file in weights),
+    )
+
+
+def fit(found: Found, settings: ModelConfig) -> memory.Estimate:
+    """What the model will take with these settings."""
+    import mlx.core as mx  # noqa: PLC0415 - loads the engine
+
+    return memory.estimate(
+        found.config,
+        found.weight_bytes,
+        context=settings.context_tokens,
+        chunk=settings.chunk_tokens,
+        logit_chunk=settings.logit_tokens,
+        snapshots=2,  # of the opening, and of the trajectory that is asked about; the others' are in the budget
+        trajectories_cache_bytes=settings.cache_bytes,
+        batch=1,  # a batch shares the chunk, and merges no more than the budget holds
+        fused=mx.metal.is_available(),
+    )
+
+
+def load(found: Found, settings: ModelConfig, say: Callable[[str], None]) -> Loaded:
+    """Load a model, on the thread that is to use it.
+
+    Args:
+        found: The model.
+        settings: What it may use.
+        say: Told, line by line, what is needed and what happens.
+
+    Raises:
+        PredictorError: It does not fit, or is damaged, or lacks what it needs.
+    """
+    import mlx.core as mx  # noqa: PLC0415 - loads the engine
+
+    needed = fit(found, settings)
+    say(f"{found.label} needs about {needed.total / 1e9:.2f} GB:")
+    for line in memory.lines(needed):
+        say(f"  {line}")
+    metal = int(mx.device_info()["max_recommended_working_set_size"]) if mx.metal.is_available() else None
+    memory.fits(needed, memory.available(), metal_limit=metal, override=settings.memory_override)
+    say(f"loading {found.weight_bytes / 1e9:.2f} GB of weights from {found.folder}")
+    # The tokenizers' library looks for engines that nobody needs here, and says that it misses them.
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
+    from mlx_lm.utils import load as load_model  # noqa: PLC0415 - loads the engine
+
+    try:
+        model, tokenizer, *_ = load_model(str(found.folder))
+    except PredictorError:
+        raise
+    except Exception as error:  # mlx-lm raises what its parts raise: KeyError, ValueError, OSError, RuntimeError
+        raise PredictorError(
+            f"{found.folder}: the model cannot be loaded: {type(error).__name__}: {_first_line(error)}",
+            hint="The folder is incomplete or damaged, or its kind is unknown to this mlx-lm: download it again, or "
+            "upgrade mlx-lm.",
+        ) from error
+    say("loaded")
+    return Loaded(found=found, model=model, tokenizer=tokenizer)
+
+
+def _from_hub(name: str, revision: str | None, *, download: bool) -> Path:
+    from huggingface_hub import snapshot_download  # noqa: PLC0415 - takes long to import
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError  # noqa: PLC0415 - as above
+    from mlx_lm.utils import DEFAULT_ALLOW_PATTERNS  # noqa: PLC0415 - loads the engine
+
+    try:
+        with contextlib.suppress(LocalEntryNotFoundError):
+            return Path(
+                snapshot_download(name, revision=revision, local_files_only=True, allow_patterns=DEFAULT_ALLOW_PATTERNS)
+            )
+        if download:
+            return Path(snapshot_download(name, revision=revision, allow_patterns=DEFAULT_ALLOW_PATTERNS))
+    except (HfHubHTTPError, LocalEntryNotFoundError, ValueError, OSError) as error:
+        raise PredictorError(
+            f"{name}: neither a folder here, nor to be had from the hub: {_first_line(error)}",
+            hint="Check the name and the network, or download the model elsewhere and name its folder after --model.",
+        ) from error
+    raise PredictorError(f"{name}: is not on this machine", hint=f"Fetch it by `hf download {name}`.")
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    file = folder / "config.json"
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PredictorError(
+            f"{file}: cannot be read: {error.strerror or error}", hint="The folder holds no model, or not all of it."
+        ) from error
+    except ValueError as error:
+        raise PredictorError(f"{file}: no JSON: {error}", hint="Download the model again.") from error
+    if not isinstance(config, dict):
+        raise PredictorError(f"{file}: no JSON object", hint="Download the model again.")
+    return config
+
+
+def _check_weights(file: Path) -> None:
+    """A safetensors file begins with its header's length and says how long it is; a torn one is shorter."""
+    size = file.stat().st_size
+    try:
+        with file.open("rb") as stream:
+            (length,) = struct.unpack("<Q", stream.read(8))
+            header: Any = json.loads(stream.read(length)) if length <= min(size, 100 * 1024**2) else None
+        end = max(
+            (int(tensor["data_offsets"][1]) for key, tensor in header.items() if key != "__metadata__"), default=0
+        )
+    except (OSError, struct.error, ValueError, AttributeError, KeyError, TypeError, IndexError) as error:
+        raise PredictorError(
+            f"{file}: no safetensors file: its header cannot be read", hint="Download it again."
+        ) from error
+    if size < 8 + length + end:
+        raise PredictorError(
+            f"{file}: the weights are cut off: {size:,} bytes of {8 + length + end:,}", hint="Download it again."
+        )
+
+
+def _digest(folder: Path, weights: list[Path]) -> str:
+    """Tells checkpoints apart without reading gigabytes: configuration, and each weight file's header and size."""
+    state = hashlib.blake2b(digest_size=8)
+    for file in (folder / "config.json", *weights):
+        with file.open("rb") as stream:
+            state.update(f"{file.name} {file.stat().st_size}\n".encode())
+            state.update(stream.read(1024**2))
+    return state.hexdigest()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -1,0 +1,150 @@
+"""What the model's thread runs: steps in, predictions out."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from verifierd.config import ModelConfig
+from verifierd.errors import PredictorError
+from verifierd.policy import Asking
+from verifierd.predictors import prompt
+from verifierd.predictors.mlx.loading import Loaded
+from verifierd.predictors.mlx.passes import Network, Scored
+from verifierd.predictors.mlx.strand import Draft, Job, Renderer
+from verifierd.predictors.mlx.template import ChatTemplate
+from verifierd.predictors.mlx.verifier import Limits, Outcome, Verifier
+from verifierd.types import Abstain, Likelihood, Prediction, Step
+
+__all__ = ("ModelRunner",)
+
+
+class ModelRunner:
+    """A loaded model that predicts. It belongs to the thread that makes it.
+
+    Args:
+        loaded: The model.
+        settings: What it may use.
+        asking: How it is asked.
+
+    Raises:
+        PredictorError: The chat template or the prompts are unsuitable.
+    """
+
+    def __init__(self, loaded: Loaded, settings: ModelConfig, asking: Asking) -> None:
+        self._model = loaded.found.label
+        self._template = ChatTemplate(loaded.tokenizer, loaded.found.name)
+        self._form = prompt.Form(wrapper=asking.wrapper, action=asking.action, screen=asking.screen)
+        limits = Limits(
+            context=settings.context_tokens,
+            cache_bytes=settings.cache_bytes,
+            max_tokens=asking.max_tokens,
+            decode=asking.predicted_text,
+        )
+        renderer = Renderer(
+            self._template,
+            self._form,
+            history=asking.history,
+            prompts=None if settings.prompts is None else Path(settings.prompts).expanduser(),
+            longest=limits.longest,
+        )
+        for domain in prompt.DOMAINS:
+            if (size := len(renderer.opening(domain))) > settings.context_tokens // 4:
+                raise PredictorError(
+                    f"the system prompt of `{domain}` takes {size:,} tokens, more than a quarter of "
+                    f"{settings.context_tokens:,}",
+                    hint="Raise `context-tokens` in the configuration's table [model].",
+                )
+        network = Network(loaded.model, chunk=settings.chunk_tokens, logit_chunk=settings.logit_tokens)
+        self._verifier = Verifier(network, renderer, self._template.ends, limits)
+        self._cap = limits.max_tokens
+
+    def run(self, jobs: Sequence[Job], stopped: Callable[[], None]) -> list[Prediction]:
+        """Predict a step of each of several trajectories; `stopped` raises if nobody waits any more."""
+        outcomes = self._verifier.run(jobs, stopped)
+        return [self._prediction(job.step, outcome) for job, outcome in zip(jobs, outcomes, strict=True)]
+
+    def forget(self, key: tuple[object, ...] | None = None) -> None:
+        """Let go of what was computed for a trajectory, or for all."""
+        self._verifier.forget(key)
+
+    def _prediction(self, step: Step, outcome: Outcome) -> Prediction:
+        draft, scored = outcome.draft, outcome.scored
+        if scored is None:
+            return Prediction(
+                predictor="mlx",
+                abstain=Abstain.TOO_LONG,
+                detail="the observation is longer than a quarter of the context",
+                model=self._model,
+                tokens=outcome.tokens,
+            )
+        agreed = scored.agreed(draft.ids)
+        broken, expected = self._difference(step, draft, scored, agreed)
+        text, truncated = self._text(step, outcome, agreed)
+        if prompt.thought(self._template.decode(outcome.greedy)):
+            broken = "the model thinks, though thinking is off"
+        dropped = f"{outcome.dropped} older turns no longer fit the context" if outcome.dropped else ""
+        return Prediction(
+            predictor="mlx",
+            text=text,
+            truncated=truncated,
+            likelihood=_likelihood(draft, scored, agreed, expected),
+            failed=Abstain.ROLE_BREAK if broken else None,
+            detail=broken or dropped,
+            model=self._model,
+            tokens=outcome.tokens,
+        )
+
+    def _text(self, step: Step, outcome: Outcome, agreed: int) -> tuple[str | None, bool]:
+        """The predicted observation as far as it is known to its end or to the cap, and whether the cap cut it."""
+        draft = outcome.draft
+        if _throughout(draft, agreed) and agreed < self._cap:
+            return step.observation, False
+        if agreed >= self._cap:
+            place = self._cap - draft.first
+            cut = draft.starts[place] if 0 <= place < len(draft.starts) else None
+            return (step.observation if cut is None else step.observation[:cut]), True
+        if len(outcome.greedy) <= agreed + 1 and not outcome.ended:
+            return None, False
+        tokens = outcome.greedy[:-1] if outcome.ended else outcome.greedy
+        return prompt.parse(self._template.decode(tokens)), not outcome.ended
+
+    def _difference(self, step: Step, draft: Draft, scored: Scored, agreed: int) -> tuple[str, str | None]:
+        """What broke the role, if something did, and the token that was expected at the first difference.
+
+        A token that spells the beginning of what came is no difference: others may spell the rest.
+        """
+        if _throughout(draft, agreed):
+            return "", None
+        token = scored.greedy[agreed]
+        ends = token in self._template.ends
+        said = "" if ends else self._template.decode([token])
+        if agreed >= draft.first:
+            place = agreed - draft.first
+            came = step.observation[draft.starts[place] :].rstrip() if place < len(draft.starts) else ""
+            return "", None if said and came.startswith(said) else said
+        wrapper = prompt.before(step, self._form)
+        begun = self._template.decode(draft.ids[:agreed]) + said
+        if begun.startswith(wrapper.rstrip()):
+            said = begun[len(wrapper.rstrip()) :].lstrip("\n")
+            came = step.observation.strip()
+            return "", None if (said and came.startswith(said)) or not (said or came or ends) else said
+        if wrapper.startswith(begun) and not ends:
+            return "", None
+        return f"the model would answer “{begun[:60]}”, which is no observation", None
+
+
+def _throughout(draft: Draft, agreed: int) -> bool:
+    """Is the draft what greedy decoding gives? What is left of a closing tag is a matter of form."""
+    return agreed > draft.last + 1 or agreed == len(draft.ids)
+
+
+def _likelihood(draft: Draft, scored: Scored, agreed: int, expected: str | None) -> Likelihood:
+    span = slice(draft.first, draft.last + 1)
+    return Likelihood(
+        starts=tuple(draft.starts),
+        surprisal=tuple(scored.surprisal[span]),
+        entropy=tuple(scored.entropy[span]),
+        varentropy=tuple(scored.varentropy[span]),
+        top=tuple(scored.top[span]),
+        agreed=max(0, min(agreed, draft.last + 1) - draft.first),
+        expected=expected,
+    )
