@@ -78,7 +78,12 @@ class TestCall:
         """What runs a program whose summary is known is passed over, however many they are."""
         call = _call(command)
 
-        assert (call.name, call.operands, call.wrapped) == (name, operands, True)
+        assert (call.name, call.operands) == (name, operands)
+        assert call.wrapped
+
+    def test_the_programs_that_run_it(self) -> None:
+        """They are told in their order."""
+        assert _call("uv run timeout 5 python -m pytest").wrapped == ("uv run", "timeout", "python")
 
     @pytest.mark.parametrize(
         ("command", "name"),
@@ -98,7 +103,7 @@ class TestCall:
         """Other programs are left where they are, as their outputs could be mixed."""
         call = _call(command)
 
-        assert (call.name, call.wrapped) == (name, False)
+        assert (call.name, call.wrapped) == (name, ())
 
     def test_names(self) -> None:
         """A program is known by its last name, behind prefixes that run it as it is."""

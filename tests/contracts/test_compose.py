@@ -21,6 +21,7 @@ FAMILY = Family(
         Program(name="hash", quiet=True),
         Program(name="tail", values=("-n",), filter="last", quiet=True),
         Program(name="nice", runs=0),
+        Program(name="timeout", runs=1),
         Program(name="mypy", summary=True),
         Program(name="ends", summary=True),
     ),
@@ -37,6 +38,7 @@ FAMILY = Family(
         Rule(id="summary", says="summary", programs=("tests",), check=Check.SOME_LINE, text=r"passed"),
         Rule(id="types", says="types", programs=("mypy",), check=Check.AGREES, text="mypy"),
         Rule(id="all", says="all", programs=("mypy",), check=Check.EVERY_LINE, text=r":"),
+        Rule(id="mute", says="mute", programs=("ends",), check=Check.EMPTY, given="success"),
         Rule(id="end", says="end", programs=("ends",), check=Check.SOME_LINE, text=r"^end", high=2),
         Rule(id="error", says="error", programs=("tests",), check=Check.SOME_LINE, text=r"failed", given="failure"),
     ),
@@ -176,6 +178,19 @@ def test_a_status_that_is_hidden(command: str) -> None:
     assert "types" not in _violated(command, ONE)
 
 
+CLEAN = "Success: no issues found in 3 source files\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [("mypy", True), ("mkdir x && mypy", True), ("mypy && true", False), ("mypy && mypy", False), ("mypy; x", False)],
+)
+def test_a_summary_against_a_failure(command: str, *, told: bool) -> None:
+    """One that tells of no failures goes with none of the last program, where nothing else can have failed."""
+    assert ("types" in _violated(command, CLEAN, 1)) is told
+    assert "types" not in _violated(command, CLEAN, 139)
+
+
 @pytest.mark.parametrize(
     ("command", "counted"),
     [
@@ -191,6 +206,13 @@ def test_a_status_that_is_hidden(command: str) -> None:
 def test_a_list_that_is_whole(command: str, *, counted: bool) -> None:
     """What is listed is counted only where all of the output is there, and nothing else."""
     assert ("types" in _violated(command, TWO, 1)) is counted
+
+
+def test_a_program_that_fails_says_anything() -> None:
+    """What a program with a summary prints if it goes well is not asked of one that may have failed."""
+    assert _violated("ends", "x\n") == {"end", "mute"}
+    assert "mute" not in _violated("ends; mkdir x", "x\n")
+    assert "mute" not in _violated("ends | cat", "x\n")
 
 
 def test_what_another_program_runs() -> None:
@@ -209,9 +231,12 @@ def test_what_another_program_runs() -> None:
         ("ends 2>&1 | tail -1", set()),
         ("ends 2>&1 | tail -n +2", set()),
         ("ends 2>&1 | head -5", set()),
+        ("ends 2>&1 | tail; true", {"end"}),
+        ("timeout 5 ends", {"end"}),
+        ("timeout 5 ends 2>&1 | tail", set()),
     ],
 )
 def test_the_last_lines(command: str, rules: set[str]) -> None:
     """`tail` keeps what must stand at the end, if it keeps enough lines."""
-    assert _violated(command, "a\n") == rules
-    assert _violated(command, "end\n") == set()
+    assert _violated(command, "a\n") - {"mute"} == rules
+    assert _violated(command, "end\n") - {"mute"} == set()

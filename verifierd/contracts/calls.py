@@ -34,7 +34,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         document: The here-document or here-string that it reads, if that is spelt out.
         targets: The files that its output goes to instead of the terminal.
         command: The simple command as it was read; None for a tool.
-        wrapped: True if another program runs it (`uv run pytest`), which may print lines of its own.
+        wrapped: The programs that run it (`uv run pytest`), which may print lines of their own.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     document: str | None = None
     targets: tuple[str, ...] = ()
     command: Command | None = None
-    wrapped: bool = False
+    wrapped: tuple[str, ...] = ()
 
     def value(self, *names: str) -> str | None:
         """The last value given to one of these options, if it is spelt out."""
@@ -251,9 +251,10 @@ def _call(command: Command, place: _Place, programs: Mapping[str, Program], *, p
     words = [command.name, *command.args]
     while len(words) > 1 and words[0].text in _PREFIXES and (words[1].text or "-").isidentifier():
         words = words[1:]
-    wrapped = False
+    wrapped: tuple[str, ...] = ()
     while (inner := _inner(words, programs)) is not None:
-        words, wrapped = inner, True
+        wrapped = (*wrapped, _program(words, programs, None)[0])
+        words = inner
     if words[0] is not command.name:
         command = msgspec.structs.replace(command, name=words[0], args=words[1:])
     if words[0].text is None:

@@ -410,7 +410,11 @@ def _schema(constraint: Constraint, scope: Scope) -> Outcome:
 
 
 def _agrees(constraint: Constraint, scope: Scope) -> Outcome:
-    failed = scope.failed if constraint.high == 0 else None  # else the exit status is another program's
+    failed: bool | None = None  # the exit status may be another program's
+    if constraint.high == 0 and scope.failed is False:
+        failed = False
+    elif constraint.low == 1 and scope.status in {1, 2}:  # others tell of crashes and signals
+        failed = True
     return _placed(scope, disagreement(constraint.text, _bare(scope), failed=failed, whole=constraint.whole))
 
 

@@ -110,9 +110,12 @@ def _piped(
         for constraint in stage:
             if constraint.check is Check.STATUS:
                 continue
-            if not _told(constraint, alone=alone and last and not part.negated, succeeds=last and part.succeeds):
+            succeeds = last and part.succeeds
+            if not _told(constraint, alone=alone and last and not part.negated, succeeds=succeeds):
                 continue
-            kept.append(_conditioned(constraint, last=last, succeeds=last and part.succeeds))
+            if _sums(call, programs) and not _explained(constraint, call, succeeds=succeeds):
+                continue
+            kept.append(_conditioned(constraint, last=last, succeeds=succeeds))
     if any(_loud(part, number, programs) for number in range(len(stages) - 1)):
         return _interspersed(kept)
     return kept
@@ -152,13 +155,24 @@ def _told(constraint: Constraint, *, alone: bool, succeeds: bool) -> bool:
     """Is it this stage whose failure or success the step's status tells, where a constraint asks for that?"""
     if constraint.given == "failure":
         return alone
+    if constraint.check is Check.SOME_LINE and constraint.high is not None:
+        return True
     return succeeds or constraint.given == "any" or constraint.check not in {Check.FIRST_LINE, Check.SOME_LINE}
+
+
+def _explained(constraint: Constraint, call: Call | None, *, succeeds: bool) -> bool:
+    """Does a constraint hold for a program that prints anything if it fails, unless it surely did not?"""
+    if constraint.check is Check.SOME_LINE and constraint.high is not None:
+        return succeeds or call is None or "timeout" not in call.wrapped  # ended before it came to its last lines
+    return succeeds or constraint.given != "success" or constraint.check in _SOMEWHERE
 
 
 def _conditioned(constraint: Constraint, *, last: bool, succeeds: bool) -> Constraint:
     """A stage's constraint with the condition that the whole step's status can tell."""
     if constraint.check is Check.AGREES:
         return msgspec.structs.replace(constraint, whole=True, high=0 if succeeds else None, given="any")
+    if constraint.check is Check.SOME_LINE and constraint.high is not None:
+        return constraint  # a step that failed may have been ended
     low = constraint.low
     if constraint.check is Check.LINES and constraint.given == "success" and not succeeds:
         low = None  # a program that fails may print nothing
@@ -204,7 +218,7 @@ def _mark(part: Part, constraints: Sequence[Constraint]) -> str | None:
 def _segment(
     segment: _Segment, parts: Sequence[Part], own: Sequence[Sequence[Constraint]], programs: Mapping[str, Program]
 ) -> list[Constraint]:
-    speaking = [index for index in segment.parts if not _silent(parts[index], own[index])]
+    speaking = [index for index in segment.parts if not _silent(parts[index], own[index], programs)]
     sure = [index for index in segment.parts if parts[index].runs != "maybe"]
     marks = segment.mark or len(speaking) > 1
     last = segment.after is not None and segment.before is None
@@ -214,7 +228,13 @@ def _segment(
         _scoped(constraint, segment, parts, [index], programs)
         for index in sure
         for constraint in _standing(
-            _summed(own[index], [own[other] for other in others if other != index], shouted=shouted),
+            _summed(
+                own[index],
+                [parts[other] for other in others if other != index],
+                programs,
+                shouted=shouted,
+                final=index == len(parts) - 1,
+            ),
             among_others=marks,
         )
     ]
@@ -222,7 +242,7 @@ def _segment(
         return result
     whole: list[Constraint] = []
     if not speaking:
-        empty = [own[index][0] for index in segment.parts if own[index]]
+        empty = [c for index in segment.parts for c in own[index] if c.check is Check.EMPTY]
         if all(own[index] for index in segment.parts if _prints(parts[index])):
             whole = empty[-1:]
     elif len(speaking) > 1:
@@ -236,15 +256,32 @@ def _plain(part: Part) -> bool:
     return all(call is not None and call.name in _PLAIN for call in part.stages)
 
 
+def _sums(call: Call | None, programs: Mapping[str, Program]) -> bool:
+    """Does a program end with a summary, and say anything if it fails?"""
+    program = programs.get(call.name) or programs.get(call.name.split()[0]) if call is not None else None
+    return program is not None and program.summary
+
+
 def _summed(
-    constraints: Sequence[Constraint], others: Sequence[Sequence[Constraint]], *, shouted: bool
+    constraints: Sequence[Constraint],
+    others: Sequence[Part],
+    programs: Mapping[str, Program],
+    *,
+    shouted: bool,
+    final: bool,
 ) -> Iterator[Constraint]:
-    """Summaries among what others print: those may be summaries, too, of what failed."""
-    succeeded = all(any(c.check is Check.AGREES and c.high == 0 for c in other) for other in others)
+    """Summaries among what others print: those may be summaries, too, of what failed.
+
+    `high` is 0 where a step that went well tells that the program did, `low` is 1 where one that failed tells that the
+    program did if it ran at all.
+    """
+    succeeded = all(other.succeeds and len(other.stages) == 1 and _sums(other.stages[0], programs) for other in others)
     for constraint in constraints:
         if constraint.check is Check.AGREES:
             whole = constraint.whole and not others and not shouted
-            yield msgspec.structs.replace(constraint, whole=whole, high=constraint.high if succeeded else None)
+            high = constraint.high if succeeded else None
+            low = 1 if final and high == 0 and not others else None
+            yield msgspec.structs.replace(constraint, whole=whole, high=high, low=low)
         else:
             yield constraint
 
@@ -252,7 +289,9 @@ def _summed(
 def _standing(constraints: Iterable[Constraint], *, among_others: bool) -> Iterator[Constraint]:
     """What must stand somewhere, wherever that is; a whole output is among those of others a part of them."""
     for constraint in constraints:
-        if constraint.check in _SOMEWHERE:
+        if constraint.check is Check.SOME_LINE:
+            yield msgspec.structs.replace(constraint, high=None)
+        elif constraint.check in _SOMEWHERE:
             yield constraint
         elif constraint.check is Check.EQUALS and among_others and not constraint.texts:
             yield msgspec.structs.replace(constraint, check=Check.CONTAINS, whole=True)
@@ -268,11 +307,11 @@ def _prints(part: Part) -> bool:
     return part.shown or "shown" in part.errors
 
 
-def _silent(part: Part, constraints: Sequence[Constraint]) -> bool:
+def _silent(part: Part, constraints: Sequence[Constraint], programs: Mapping[str, Program]) -> bool:
     """Does a part print nothing, diagnostics aside?"""
-    return not part.shown or any(
-        constraint.check is Check.EMPTY and constraint.given != "failure" for constraint in constraints
-    )
+    if not part.shown and not any(_loud(part, number, programs) for number in range(len(part.stages))):
+        return True
+    return any(constraint.check is Check.EMPTY and constraint.given != "failure" for constraint in constraints)
 
 
 def _together(own: Sequence[Sequence[Constraint]]) -> list[Constraint]:

@@ -57,6 +57,12 @@ _TSC_LISTED = re.compile(r"^(?:\S.*:\d+:\d+ - )?error TS\d+: ", re.MULTILINE)
 _ESLINT = re.compile(r"^\u2716 (\d{1,9}) problems? \((\d{1,9}) errors?, (\d{1,9}) warnings?\)$", re.MULTILINE)
 _ESLINT_LISTED = re.compile(r"^ +\d+:\d+ +(error|warning) ", re.MULTILINE)
 _GOLANGCI = re.compile(r"^(\d{1,9}) issues(?:\.$|:\n((?:\* [\w-]+: \d{1,9}(?:\n|\Z))+))", re.MULTILINE)
+_TSC_ERROR = re.compile(r"^(?:\S.*(?:\(\d+,\d+\):|:\d+:\d+ -) )?error TS\d+: .*$", re.MULTILINE)
+_CARGO_FAILED = re.compile(
+    r"^error: (?:could not compile `.*|aborting due to .*|\d{1,9} targets? failed:?)$", re.MULTILINE
+)
+_MAKE = re.compile(r"^g?make: \*\*\* (?:\[.*\] Error \d+|.*  Stop\.)$", re.MULTILINE)
+_NPM = re.compile(r"^npm (?:ERR!|error) code \S+$", re.MULTILINE)
 _LINTER = re.compile(r": (\d{1,9})$", re.MULTILINE)
 
 _Summary = tuple[tuple[int, int], bool | None, str]
@@ -218,7 +224,7 @@ def _ruff(text: str, *, whole: bool) -> list[_Summary]:
         listed = len(_RUFF_LISTED.findall(before))
         if whole and listed and not wrong:
             wrong = _differ(listed, remaining, "errors")
-        result.append((match.span(), remaining > 0, wrong))
+        result.append((match.span(), None if fixed and not remaining else remaining > 0, wrong))
     return result[-1:]
 
 
@@ -228,6 +234,8 @@ def _tsc(text: str, *, whole: bool) -> list[_Summary]:
         listed = len(_TSC_LISTED.findall(before))
         wrong = _differ(listed, int(match[1]), "errors") if whole and listed else ""
         result.append((match.span(), int(match[1]) > 0, wrong))
+    if not result and (errors := list(_TSC_ERROR.finditer(text))):
+        return [(errors[-1].span(), True, "")]
     return result[-1:]
 
 
@@ -255,6 +263,16 @@ def _golangci(text: str, *, whole: bool) -> list[_Summary]:
     return result[-1:]
 
 
+def _failing(pattern: re.Pattern[str]) -> Callable[..., list[_Summary]]:
+    """A line that only a program prints that fails."""
+
+    def read(text: str, *, whole: bool) -> list[_Summary]:
+        del whole
+        return [(match.span(), True, "") for match in list(pattern.finditer(text))[-1:]]
+
+    return read
+
+
 def _task(text: str, *, whole: bool) -> list[_Summary]:
     """Whatever a task runs: only forms that nothing else has, and what they say of themselves."""
     del whole
@@ -278,9 +296,14 @@ TOOLS: Mapping[str, Callable[..., list[_Summary]]] = {
     "tsc": _tsc,
     "eslint": _eslint,
     "golangci-lint": _golangci,
+    "cargo": _failing(_CARGO_FAILED),
+    "make": _failing(_MAKE),
+    "npm": _failing(_NPM),
     "task": _task,
 }
 """Whose summaries can be read."""
+_CERTAIN = frozenset({"mypy", "ruff", "unittest"})
+"""Tools that fail for nothing but what they sum up."""
 
 
 def disagreement(
@@ -291,8 +314,8 @@ def disagreement(
     Args:
         tool: Whose summary it is, one of `TOOLS`.
         text: The output, without colours.
-        failed: Whether the program failed; None if not known. A summary without failures says nothing of a failed
-            program, which may have failed for another reason (coverage, warnings).
+        failed: Whether the program failed; None if not known. A summary without failures says nothing of most failed
+            programs, which may have failed for another reason (coverage, warnings).
         whole: Whether this is all that the tool printed, and nothing else that it might have.
 
     Returns:
@@ -304,4 +327,6 @@ def disagreement(
             return True, wrong, (span,)
         if bad and failed is False:
             return True, "the summary tells of failures, the exit status of none", (span,)
+        if bad is False and failed and tool in _CERTAIN:
+            return True, "the summary tells of no failures, the exit status of one", (span,)
     return bool(found), "", tuple(span for span, _, _ in found)
