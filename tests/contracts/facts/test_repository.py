@@ -153,3 +153,56 @@ def test_another_directory_is_another_repository() -> None:
 def test_subjects(text: str, expected: str) -> None:
     """A subject is the first paragraph on one line."""
     assert subject(text) == expected
+
+
+CHANGED = ("git status --short", " M src/a.py\nM  src/b.py\n")
+PATCH = "diff --git a/src/a.py b/src/a.py\n--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-x\n+y\n"
+CHANGES = {"git-diff-clean", "git-diff-lists", "git-diff-only", "git-same-answer", "git-status-lists",
+           "git-status-only"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "observation"),
+    [
+        ("git status -sb", "## main...o/main\nM  src/a.py\n M src/b.py\n?? new.py\n"),
+        ("git status", "On branch x\nChanges to be committed:\n\tmodified:   src/b.py\n\n\tmodified:   src/a.py\n"),
+        ("git status --porcelain", " M lib/src/a.py\nM  lib/src/b.py\n"),
+        ("git diff", PATCH),
+        ("git diff --stat", " .../a.py | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)\n"),
+        ("git diff --name-only HEAD", "lib/src/a.py\nlib/src/b.py\n"),
+        ("git diff --name-status -- src", "M\tsrc/a.py\n"),
+        ("git diff --numstat -- src/b.py", ""),
+    ],
+)
+def test_what_is_changed_is_listed_in_any_form(command: str, observation: str) -> None:
+    """Wherever git counts the path from; what is staged is no longer in a plain diff."""
+    constraints = _constraints(command, ("git diff", PATCH), CHANGED)
+
+    assert {c.rule for c in constraints} & CHANGES or not observation
+    assert not _violated(constraints, observation) & CHANGES
+
+
+@pytest.mark.parametrize(
+    ("command", "observation", "rules"),
+    [
+        ("git status -s", " M src/a.py\n", {"git-status-lists"}),
+        ("git status -s", " M src/a.py\nM  src/b.py\n M c.py\n", {"git-status-only"}),
+        ("git diff -M", PATCH.replace("a.py", "c.py"), {"git-diff-lists", "git-diff-only"}),
+        ("git diff --stat", " src/b.py | 2 +-\n", {"git-diff-lists"}),
+        ("git diff HEAD --name-only", "src/a.py\n", {"git-diff-lists"}),
+    ],
+)
+def test_what_is_changed_cannot_be_missing(command: str, observation: str, rules: set[str]) -> None:
+    """Neither can another tracked file be listed."""
+    assert _violated(_constraints(command, ("git diff", PATCH), CHANGED), observation) & CHANGES == rules
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git status -s src", "git diff -w", "git diff main", "git diff --cached", "git diff --stat=40",
+     "git diff src/a.py", "git diff --diff-filter=A",
+     "GIT_DIR=x git status -s", "git --work-tree=x diff", "git -C lib status -s"],
+)  # fmt: skip
+def test_nothing_is_said_of_other_changes(command: str) -> None:
+    """A part of them, another work tree, or what differs from elsewhere."""
+    assert not {c.rule for c in _constraints(command, ("git diff", PATCH), CHANGED)} & CHANGES

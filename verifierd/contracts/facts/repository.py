@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from verifierd.contracts.calls import Call
 from verifierd.contracts.facts.base import Fact, Finding
+from verifierd.contracts.state.changes import Status, looks_elsewhere
 from verifierd.contracts.state.repository import Tree, harmless
 from verifierd.contracts.state.session import Session
 
@@ -469,6 +470,142 @@ def known_head(call: Call, session: Session) -> Iterable[Finding]:
         yield Finding(values={"name": tree.log[0].partition(" ")[0][:7]})
 
 
+# --- what is not committed
+
+_DIFF_PLAIN = frozenset({
+    "-p", "-u", "--patch", "-U", "--unified", "-M", "--find-renames", "--no-renames", "--no-color", "--no-ext-diff",
+    "--no-textconv", "--minimal", "--patience", "--histogram", "--exit-code", "--summary",
+})  # fmt: skip
+"""Options with which a diff leaves out no file."""
+_MOST_CHANGES = 8
+_MOST_NAMED = 500
+_LONGEST_SHOWN = 40
+"""Longer names may be shortened in a `--stat`."""
+_CHANGED_PATH = re.compile(r"[\w.+@/-]{1,200}")
+_HEADINGS: Mapping[str, str] = {
+    "-p": r"^diff --(?:git|cc|combined) .*[ /]{}$",
+    "--stat": r"(?:^ ?|/){} +\|",
+    "--name-only": r"(?:^|/){}$",
+    "--name-status": r"(?:\t|/){}$",
+    "--numstat": r"(?:\t|/){}$",
+}
+"""How each form of a diff names a file."""
+
+
+def _status(call: Call, session: Session) -> Status | None:
+    """What is known of the changes where a call runs, if nobody else can have written."""
+    changes = session.repository.changes
+    if (
+        call.cwd is None
+        or looks_elsewhere(call)
+        or not session.profile.alone
+        or not changes.settled(session.turn, session.siblings)
+    ):
+        return None
+    return changes.status(call.cwd)
+
+
+def _shown_name(name: str) -> str | None:
+    """What surely stands at the end of a changed path, wherever git counts it from; None if it may be quoted."""
+    while name.startswith("../"):
+        name = name[3:]
+    return name if _CHANGED_PATH.fullmatch(name) else None
+
+
+def _asks_status(call: Call) -> bool:
+    return _within(call, _STATUS_OPTIONS - {"-a", "-l", "-n", "-o"}, _SHORT_OPTIONS) and not call.operands
+
+
+def status_lists(call: Call, session: Session) -> Iterable[Finding]:
+    """The tracked files that are changed, each of which a status must name."""
+    status = _status(call, session) if _asks_status(call) else None
+    for name in list(status.must)[-_MOST_CHANGES:] if status is not None else ():
+        if (shown := _shown_name(name)) is not None:
+            yield Finding(values={"path": shown})
+
+
+def status_edited(call: Call, session: Session) -> Iterable[Finding]:
+    """The files that the session changed, though it has not shown that git knows them: they may be ignored."""
+    if not _asks_status(call) or (status := _status(call, session)) is None or call.cwd is None:
+        return
+    for name in session.repository.changes.edited(call.cwd)[-_MOST_CHANGES:]:
+        if name not in status.must and _shown_name(name) is not None:
+            yield Finding(values={"path": name})
+
+
+def status_only(call: Call, session: Session) -> Iterable[Finding]:
+    """The lines of a short status where all files are known that can be changed; new files may always appear."""
+    status = _status(call, session) if _asks_status(call) and call.given("-s", "--short", "--porcelain") else None
+    if status is None or status.may is None or call.value("--porcelain") not in {None, "v1", "1"}:
+        return
+    if (named := _named(status)) is not None:
+        yield Finding(text=_either(rf"^(?:[?!A]. |## )|^.. (?:.*/)?(?:{named})(?: -> .*)?$"))
+
+
+def _named(status: Status) -> str | None:
+    """The pattern of how all paths end that may be listed; None if that cannot be told."""
+    names = [_shown_name(name) for name in (*(status.may or ()), *status.about)]
+    if status.may is None or len(names) > _MOST_NAMED or None in names:
+        return None
+    return "(?i:" + ("|".join(re.escape(name) for name in names if name is not None) or r"\x{0}") + ")"
+
+
+def _diffed(call: Call, session: Session) -> tuple[Status, str] | None:
+    """What is known of the changes that a diff is asked about, and its form."""
+    mode = _mode(call)
+    if mode is None or mode not in _HEADINGS or call.value("--stat") or not _within(call, _DIFF_PLAIN, _DIFF_MODES):
+        return None
+    paths = _paths(call)
+    revisions = call.operands[: len(call.operands) - len(paths or ())]
+    status = _status(call, session) if revisions in {(), ("HEAD",)} and not call.globs else None
+    if status is None or call.cwd is None or (mode == "-p" and "patch" not in session.repository.shown):
+        return None
+    must = {name: unstaged for name, unstaged in status.must.items() if unstaged or revisions}
+    if paths is not None:
+        must = {name: True for name in must if any(name == path or name.startswith(f"{path}/") for path in paths)}
+    return Status(must, status.may, status.about), mode
+
+
+def diff_lists(call: Call, session: Session) -> Iterable[Finding]:
+    """The changed files that a diff must name."""
+    found = _diffed(call, session)
+    for name in list(found[0].must)[-_MOST_CHANGES:] if found is not None else ():
+        shown = _shown_name(name)
+        if shown is None or found is None:
+            continue
+        if found[1] == "--stat":
+            shown = shown.rpartition("/")[2]
+        if len(shown) <= _LONGEST_SHOWN or found[1] != "--stat":
+            yield Finding(text=_HEADINGS[found[1]].format(re.escape(shown)), values={"path": shown})
+
+
+def diff_only(call: Call, session: Session) -> Iterable[Finding]:
+    """The lines of a diff where all files are known that can be changed."""
+    found = _diffed(call, session)
+    if found is None or found[0].may is None or found[1] not in {"-p", "--name-only"}:
+        return
+    if call.operands[:1] == ("HEAD",):
+        return  # what was added since is not known
+    if (named := _named(found[0])) is not None:
+        heading = _HEADINGS[found[1]].format(named)
+        yield Finding(text=_either(heading, _PATCH) if found[1] == "-p" else _either(heading))
+
+
+def diff_clean(call: Call, session: Session) -> Iterable[Finding]:
+    """A diff of a work tree in which nothing is changed."""
+    found = _diffed(call, session)
+    if found is not None and found[0].may == set() and not found[0].about and call.operands[:1] != ("HEAD",):
+        yield Finding()
+
+
+def same_answer(call: Call, session: Session) -> Iterable[Finding]:
+    """What the same query printed, with nothing written since."""
+    changes = session.repository.changes
+    text = changes.answer(call) if session.profile.alone and changes.settled(session.turn, session.siblings) else None
+    if text is not None and text.strip():
+        yield Finding(text=text)
+
+
 # --- where HEAD goes
 
 
@@ -648,9 +785,12 @@ FACTS: Mapping[str, Fact] = {
     ),
     "git-commit-here": _branch(_commits_here),
     "git-commit-subject": commit_subject,
+    "git-diff-clean": diff_clean,
+    "git-diff-lists": diff_lists,
     "git-diff-names": _diff("--name-only"),
     "git-diff-name-status": _diff("--name-status"),
     "git-diff-numstat": _diff("--numstat"),
+    "git-diff-only": diff_only,
     "git-diff-patch": _patch,
     "git-diff-patch-new": _patch_new,
     "git-diff-stat": _diff("--stat"),
@@ -673,10 +813,14 @@ FACTS: Mapping[str, Fact] = {
     "git-pushes": _pushed,
     "git-pushes-new": _pushed_new,
     "git-remote-list": _only(needs={"-v", "--verbose"}, most=0),
+    "git-same": same_answer,
     "git-show-stat": show_stat,
     "git-stash-list": _only(most=0, first="list"),
+    "git-status-edited": status_edited,
+    "git-status-lists": status_lists,
     "git-status-long": _long,
     "git-status-long-new": _long_new,
+    "git-status-only": status_only,
     "git-status-short": status_short,
     "git-toplevel": _only(needs={"--show-toplevel"}, most=0),
     "git-worktree-list": _only(most=0, first="list"),

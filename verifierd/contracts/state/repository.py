@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from verifierd.contracts.calls import Call, Part
+from verifierd.contracts.state.changes import Changes
 from verifierd.contracts.tails import visible
 from verifierd.types import Action, Step
 
@@ -71,10 +72,12 @@ class Repository:
         shown: What this git was seen to print: `english` messages, a unified `patch`, log entries of the `medium` form,
             log lines that are `undecorated`, or any of its own forms (`itself`), so that no wrapper shortens them.
             Languages, external diff programs and default formats are configured, and stay what they are.
+        changes: What is not committed.
     """
 
     def __init__(self) -> None:
         self.shown: set[str] = set()
+        self.changes = Changes()
         self._trees: dict[str, Tree] = {}
         self._turn: str | None = None
         self._wrapped = self._shared = False
@@ -87,6 +90,7 @@ class Repository:
 
     def observe(self, step: Step, parts: Sequence[Part], calls: Sequence[Call]) -> None:
         """Learn from what a step showed or did, and forget what it may have changed."""
+        self.changes.observe(step, parts, calls)
         if step.turn != self._turn:
             self._trees.clear()
             self._turn = step.turn
