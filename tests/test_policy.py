@@ -124,13 +124,20 @@ class TestDecide:
         assert _decide([other, FLIP])[1].verdict is VerdictKind.OFF_PATH
 
     @pytest.mark.parametrize("score", [ROLE_BREAK, TRUNCATED, UNCALIBRATED])
-    def test_a_scorer_that_abstains_outweighs_coverage(self, score: Score) -> None:
-        """The simulator's failures and uncalibrated guesses pass for nothing and are no divergence."""
-        memory, verdict = _decide([MATCH, score])
+    def test_a_scorer_that_abstains_passes_for_nothing(self, score: Score) -> None:
+        """The simulator's failures and uncalibrated guesses are no divergence, and cover nothing."""
+        memory, verdict = _decide([score])
 
         assert (verdict.verdict, verdict.reason) == (VerdictKind.ABSTAIN, score.abstain)
         assert memory == Memory()
         assert verdict.alarm is None
+
+    @pytest.mark.parametrize("score", [ROLE_BREAK, TRUNCATED, UNCALIBRATED])
+    def test_a_models_failure_takes_nothing_from_what_is_certain(self, score: Score) -> None:
+        """What was checked stands, whatever a model made of the rest."""
+        certain = Score(name="contracts", value=0.0, coverage=0.4)
+
+        assert _decide([score, certain])[1].verdict is VerdictKind.ON_PATH
 
     def test_the_first_abstention_is_the_reason(self) -> None:
         """Of several abstentions the first in the scorers' order is told."""

@@ -84,7 +84,7 @@ class ModelRunner:
         dropped = f"{outcome.dropped} older turns no longer fit the context" if outcome.dropped else ""
         return Prediction(
             predictor="mlx",
-            text=text,
+            text=None if broken else text,
             truncated=truncated,
             likelihood=_likelihood(draft, scored, agreed, expected),
             failed=Abstain.ROLE_BREAK if broken else None,
