@@ -4,23 +4,39 @@ It reads the trajectory and says how likely each token of what came was. Nothing
 is what greedy decoding would have given. `README.md` beside this file says how.
 """
 
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import anyio
 
 from verifierd.config import ModelConfig
 from verifierd.policy import Asking
-from verifierd.predictors.mlx.engine import Engine, OutOfMemory, Unwanted
-from verifierd.predictors.mlx.loading import DEFAULT, find, load
-from verifierd.predictors.mlx.runner import ModelRunner
-from verifierd.predictors.mlx.strand import Job
 from verifierd.types import Abstain, History, Prediction, Step
 
 __all__ = ("MlxPredictor",)
 
 
+@contextmanager
+def _limits_kept() -> Iterator[None]:
+    """mlx-lm sets the whole process's limit of open files while it is imported, and the hard one is gone for good."""
+    setrlimit = resource.setrlimit
+    resource.setrlimit = lambda *_: None
+    try:
+        yield
+    finally:
+        resource.setrlimit = setrlimit
+
+
+with _limits_kept():
+    from verifierd.predictors.mlx.engine import Engine, OutOfMemory, Unwanted
+    from verifierd.predictors.mlx.loading import DEFAULT, find, load
+    from verifierd.predictors.mlx.runner import ModelRunner
+    from verifierd.predictors.mlx.strand import Job
+
+
 class MlxPredictor:
-    """Predicts with a model of mlx-lm, which is loaded on a thread of its own.
+    """Predicts with a model of mlx-lm, which is found and loaded on a thread of its own.
 
     Args:
         settings: Which model, and what it may use.
@@ -36,10 +52,15 @@ class MlxPredictor:
     def __init__(
         self, settings: ModelConfig, asking: Asking, *, say: Callable[[str], None] = lambda _line: None
     ) -> None:
-        found = find(settings.name or DEFAULT, revision=settings.revision)
-        self.model: str | None = found.label
+        self.model: str | None = None
         self._deadline = asking.deadline
-        self._engine = Engine(lambda: ModelRunner(load(found, settings, say), settings, asking), batch=settings.batch)
+
+        def ready() -> ModelRunner:
+            found = find(settings.name or DEFAULT, revision=settings.revision)
+            self.model = found.label
+            return ModelRunner(load(found, settings, say), settings, asking)
+
+        self._engine = Engine(ready, batch=settings.batch)
 
     async def predict(self, history: History, step: Step) -> Prediction:
         """What the model makes of the step, or an abstention with its reason."""

@@ -4,7 +4,9 @@ Whatever waits when a pass ends goes into the next one together, at most one ste
 blocks an event loop: a step is handed in, and its prediction comes back to the loop that waits for it.
 """
 
+import asyncio
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,13 +14,17 @@ from typing import Protocol
 
 import anyio
 import structlog
-from anyio import from_thread, to_thread
-from anyio.lowlevel import EventLoopToken, current_token
 
 from verifierd.predictors.mlx.strand import Job
 from verifierd.types import Prediction
 
 __all__ = ("Engine", "OutOfMemory", "Runner", "Unwanted")
+
+_LOOK_SECONDS = 0.05
+"""How often it is looked whether the thread has got ready, or has ended."""
+
+_END_SECONDS = 5.0
+"""How long a pass may take to its next chunk when the engine is closed; then it is left to itself."""
 
 _log = structlog.get_logger(component="mlx")
 
@@ -49,15 +55,15 @@ class _Ticket:
         self.unwanted = False
         self.prediction: Prediction | None = None
         self.error: BaseException | None = None
-        self.done = anyio.Event()
-        self._token: EventLoopToken = current_token()
+        self.done = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
 
     def deliver(self, prediction: Prediction | None, error: BaseException | None = None) -> None:
-        """Wake up who waits, on the model's thread; whoever is gone is left alone."""
+        """Wake up who waits, from the model's thread, without waiting for it: its loop may end at any moment."""
         self.prediction, self.error = prediction, error
         if not self.unwanted:
-            with suppress(anyio.RunFinishedError):
-                from_thread.run_sync(self.done.set, token=self._token)
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self.done.set)
 
 
 class Engine:
@@ -69,6 +75,7 @@ class Engine:
 
     Raises:
         BaseException: Whatever `load` raised.
+        asyncio.CancelledError: The task that makes the engine was cancelled meanwhile.
     """
 
     def __init__(self, load: Callable[[], Runner], *, batch: int) -> None:
@@ -81,7 +88,10 @@ class Engine:
         # A pass that does not end must not keep the process from ending.
         self._thread = threading.Thread(target=self._live, args=(load,), name="verifierd-model", daemon=True)
         self._thread.start()
-        self._loaded.wait()
+        while not self._loaded.wait(_LOOK_SECONDS):
+            # The loop stands still meanwhile, but the first Ctrl-C cancels its task: that must not wait for gigabytes.
+            if _cancelled():
+                raise asyncio.CancelledError
         if self._failure is not None:
             raise self._failure
 
@@ -113,7 +123,10 @@ class Engine:
         with self._condition:
             self._closing = True
             self._condition.notify()
-        await to_thread.run_sync(self._thread.join, abandon_on_cancel=True)
+        # Also where this is cancelled: an interpreter that ends under a running pass may crash.
+        with anyio.move_on_after(_END_SECONDS, shield=True):
+            while self._thread.is_alive():  # noqa: ASYNC110 - its end wakes nobody up
+                await anyio.sleep(_LOOK_SECONDS)
 
     def _live(self, load: Callable[[], Runner]) -> None:
         try:
@@ -123,13 +136,14 @@ class Engine:
             return
         finally:
             self._loaded.set()
-        while tickets := self._next():
-            self._run(runner, tickets)
+        while not self._closing:
+            if tickets := self._next():
+                self._run(runner, tickets)
         for ticket in self._waiting:
             ticket.deliver(None, Unwanted())
 
     def _next(self) -> list[_Ticket]:
-        """What goes into the next pass; nothing once the engine is being closed."""
+        """What goes into the next pass; nothing if nobody waits any more, or the engine is being closed."""
         with self._condition:
             self._condition.wait_for(lambda: self._waiting or self._closing)
             if self._closing:
@@ -152,25 +166,30 @@ class Engine:
             if self._closing or all(ticket.unwanted for ticket in tickets):
                 raise Unwanted
 
+        failure: Exception | None = None
         try:
             predictions = runner.run([ticket.job for ticket in tickets], stopped)
         except Unwanted as error:
             for ticket in tickets:
                 ticket.deliver(None, error)
         except Exception as error:  # noqa: BLE001 - a failure costs steps, never the thread
-            self._fail(runner, tickets, error)
+            failure = error
         else:
             for ticket, prediction in zip(tickets, predictions, strict=True):
                 ticket.deliver(prediction)
+        if failure is not None:
+            self._fail(runner, tickets, failure)
 
     def _fail(self, runner: Runner, tickets: Sequence[_Ticket], error: Exception) -> None:
         """What a failed pass computed is in doubt; where it was of several steps, each gets a pass of its own."""
         out_of_memory = _out_of_memory(error)
+        traceback.clear_frames(error.__traceback__)  # they hold the arrays of the pass
         for ticket in tickets:
             runner.forget(ticket.job.key)
         if out_of_memory:
             runner.forget()
         if len(tickets) > 1:
+            _log.warning("batch_failed", steps=len(tickets), error=f"{type(error).__name__}: {error}")
             for ticket in tickets:
                 self._run(runner, [ticket])
             return
@@ -178,12 +197,25 @@ class Engine:
         tickets[0].deliver(None, OutOfMemory(str(error)) if out_of_memory else error)
 
 
+_NO_MEMORY = (
+    "out of memory",  # CUDA
+    "insufficient memory",  # Metal: [METAL] Command buffer execution failed: Insufficient Memory (...)
+    "unable to allocate",  # MLX: [malloc] Unable to allocate N bytes.
+    "malloc]",  # [metal::malloc] Attempting to allocate N bytes ..., [metal::malloc] Resource limit (N) exceeded.
+    "bad_alloc",
+)
+
+
 def _out_of_memory(error: Exception) -> bool:
-    """MLX has no exception of its own for it."""
+    """MLX has no exception of its own for it, but words, and they differ by device."""
     words = str(error).lower()
-    return (
-        isinstance(error, MemoryError)
-        or "bad_alloc" in words
-        or ("memory" in words and "alloc" in words)
-        or "out of memory" in words
-    )
+    return isinstance(error, MemoryError) or any(sign in words for sign in _NO_MEMORY)
+
+
+def _cancelled() -> bool:
+    """Was the task that runs on this thread, if there is one, told to end?"""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop
+        return False
+    return task is not None and task.cancelling() > 0

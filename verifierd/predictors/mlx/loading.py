@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import json
-import os
+import shlex
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ from verifierd.config import ModelConfig
 from verifierd.errors import PredictorError
 from verifierd.predictors import memory, tiny
 
-__all__ = ("DEFAULT", "Found", "Loaded", "find", "fit", "load")
+__all__ = ("DEFAULT", "Found", "Loaded", "fetch_command", "find", "fit", "load")
 
 DEFAULT = "jedisct1/Qwen-AgentWorld-35B-A3B-oQ4-MLX"
 """The model that is meant where none is named."""
@@ -77,12 +77,12 @@ def find(name: str, *, revision: str | None = None, download: bool = True) -> Fo
     else:
         folder = _from_hub(name, revision, download=download)
     config = _config(folder)
-    weights = sorted(folder.glob(_WEIGHTS))
-    if not weights:
+    if missing := _missing(folder):
         raise PredictorError(
-            f"{folder}: no weight files ({_WEIGHTS})",
+            f"{folder}: weight files are missing: {', '.join(missing[:3])}{' ...' if len(missing) > 3 else ''}",
             hint="The download is incomplete, or this is no MLX checkpoint; `mlx_lm.convert` makes one.",
         )
+    weights = sorted(folder.glob(_WEIGHTS))
     for file in weights:
         _check_weights(file)
     commit = folder.name if folder.parent.name == "snapshots" else _digest(folder, weights)
@@ -132,10 +132,10 @@ def load(found: Found, settings: ModelConfig, say: Callable[[str], None]) -> Loa
     metal = int(mx.device_info()["max_recommended_working_set_size"]) if mx.metal.is_available() else None
     memory.fits(needed, memory.available(), metal_limit=metal, override=settings.memory_override)
     say(f"loading {found.weight_bytes / 1e9:.2f} GB of weights from {found.folder}")
-    # The tokenizers' library looks for engines that nobody needs here, and says that it misses them.
-    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
     from mlx_lm.utils import load as load_model  # noqa: PLC0415 - loads the engine
+    from transformers.utils import logging  # noqa: PLC0415 - as above
 
+    logging.set_verbosity_error()  # its advice on tokenizers is for those who train
     try:
         model, tokenizer, *_ = load_model(str(found.folder))
     except PredictorError:
@@ -152,22 +152,45 @@ def load(found: Found, settings: ModelConfig, say: Callable[[str], None]) -> Loa
 
 def _from_hub(name: str, revision: str | None, *, download: bool) -> Path:
     from huggingface_hub import snapshot_download  # noqa: PLC0415 - takes long to import
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError  # noqa: PLC0415 - as above
+    from huggingface_hub.errors import LocalEntryNotFoundError  # noqa: PLC0415 - as above
     from mlx_lm.utils import DEFAULT_ALLOW_PATTERNS  # noqa: PLC0415 - loads the engine
+
+    def fetched(*, here: bool) -> Path:
+        return Path(
+            snapshot_download(name, revision=revision, local_files_only=here, allow_patterns=DEFAULT_ALLOW_PATTERNS)
+        )
 
     try:
         with contextlib.suppress(LocalEntryNotFoundError):
-            return Path(
-                snapshot_download(name, revision=revision, local_files_only=True, allow_patterns=DEFAULT_ALLOW_PATTERNS)
-            )
+            folder = fetched(here=True)
+            if not download or ((folder / "config.json").exists() and not _missing(folder)):
+                return folder
         if download:
-            return Path(snapshot_download(name, revision=revision, allow_patterns=DEFAULT_ALLOW_PATTERNS))
-    except (HfHubHTTPError, LocalEntryNotFoundError, ValueError, OSError) as error:
+            return fetched(here=False)
+    # A transport's own errors come as they are; the hub's are of many kinds, and all mean the same here.
+    except Exception as error:
         raise PredictorError(
             f"{name}: neither a folder here, nor to be had from the hub: {_first_line(error)}",
             hint="Check the name and the network, or download the model elsewhere and name its folder after --model.",
         ) from error
-    raise PredictorError(f"{name}: is not on this machine", hint=f"Fetch it by `hf download {name}`.")
+    raise PredictorError(f"{name}: is not on this machine", hint=f"Fetch it: {fetch_command(name, revision)}")
+
+
+def fetch_command(name: str, revision: str | None = None) -> str:
+    """What a person may type to have a model of the hub here."""
+    return " ".join(["hf download", shlex.quote(name), *([f"--revision {shlex.quote(revision)}"] if revision else [])])
+
+
+def _missing(folder: Path) -> list[str]:
+    """The weight files that the index names and that are not here, as after a download that was interrupted."""
+    index = folder / "model.safetensors.index.json"
+    try:
+        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    except FileNotFoundError:
+        return [] if any(folder.glob(_WEIGHTS)) else [_WEIGHTS]
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        return [index.name]
+    return sorted(str(name) for name in names if not (folder / str(name)).exists())
 
 
 def _config(folder: Path) -> dict[str, Any]:
