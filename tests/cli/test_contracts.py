@@ -1,6 +1,9 @@
 """`verifierd contracts`: the rules with their support, and what clean logs say of them."""
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.helpers import verifierd
@@ -47,6 +50,24 @@ def test_an_unknown_rule_is_a_usage_error() -> None:
 
     assert "no-such-rule" in done.stderr
     assert "contracts list" in done.stderr
+
+
+def test_a_document_that_cannot_be_applied_is_not_listed(tmp_path: Path) -> None:
+    """An unknown fact is bad configuration here as it is for a replay."""
+    checkout = Path(__file__).parents[2]
+    for name in ("verifierd", "policies", "replay"):
+        shutil.copytree(checkout / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(checkout / "pyproject.toml", tmp_path)
+    rule = '[[rule]]\nid = "mine"\nsays = "x"\nprograms = ["ls"]\ncheck = "empty"\nfact = "no-such-fact"\n'
+    (tmp_path / "policies/contracts/mine.toml").write_text(f'about = "Mine."\n{rule}', encoding="utf-8")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "verifierd", "contracts", "list"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 78
+    assert "no-such-fact" in done.stderr
 
 
 def test_mining_says_where_rules_failed_and_proposes(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from verifierd.cli.inputs import Troubles, expand_inputs, spare
 from verifierd.cli.options import format_option, json_option
 from verifierd.cli.view import bar, console, counted, indented, print_json
 from verifierd.contracts.document import bundled
+from verifierd.contracts.engine import Contracts
 from verifierd.errors import SourceError, StateError, VerifierdError
 from verifierd.replay.mining import fragment, mine, proposal_row, rules, trajectories
 from verifierd.sanitize import plain
@@ -41,6 +42,7 @@ def command() -> None:
 @json_option
 def list_(rule: str | None, family: str | None, as_json: bool) -> None:  # noqa: FBT001 - click passes it
     """List the rules with their support, or show one RULE with its examples."""
+    Contracts(bundled())  # refuses documents that could not be applied
     if family is not None and family not in bundled():
         raise click.BadParameter(
             f"no document is called `{plain(family)}`; known ones: {', '.join(bundled())}", param_hint="--family"
