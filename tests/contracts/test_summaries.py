@@ -144,6 +144,7 @@ def test_a_list_that_was_cut_is_not_counted(tool: str, text: str, *, right: bool
     [
         ("make", "make: [Makefile:4: b] Error 1 (ignored)\nmake[1]: *** [Makefile:2: a] Error 1\n"),
         ("ruff", "Found 3 errors (3 fixed, 0 remaining).\n"),
+        ("vitest", "      Tests  1 skipped | 1 passed (2)\n"),
         ("eslint", "\u2716 2 problems (0 errors, 2 warnings)\n"),
     ],
 )
@@ -151,6 +152,12 @@ def test_what_is_open(tool: str, text: str) -> None:
     """Failures that were ignored or mended, and warnings, go with either status."""
     assert disagreement(tool, text, failed=False)[1] == ""
     assert disagreement(tool, text, failed=True)[1] == ""
+
+
+def test_a_run_that_ends_early() -> None:
+    """After the first failure some tests may not have run, and are no part of the sum."""
+    assert disagreement("vitest", "      Tests  1 failed | 1 passed (5)\n", failed=True)[1] == ""
+    assert disagreement("vitest", "      Tests  2 failed | 4 passed (5)\n", failed=True)[1] != ""
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -136,8 +136,10 @@ def _summed(pattern: re.Pattern[str]) -> Callable[[str], list[_Summary]]:
         for match in pattern.finditer(text):
             counts = [(int(count), word) for count, word in _COUNT.findall(match[1])]
             added = sum(count for count, _ in counts)
-            wrong = "" if added == int(match[2]) else f"the parts add up to {added}, not to {match[2]}"
-            result.append((match.span(), any(count and word in _BAD for count, word in counts), wrong))
+            failed = any(count and word in _BAD for count, word in counts)
+            left = failed and added < int(match[2])  # a run that ends with its first failure (`--bail`)
+            wrong = "" if added == int(match[2]) or left else f"the parts add up to {added}, not to {match[2]}"
+            result.append((match.span(), failed, wrong))
         return result
 
     return read
