@@ -167,6 +167,7 @@ CHANGES = {"git-diff-clean", "git-diff-lists", "git-diff-only", "git-same-answer
         ("git status -sb", "## main...o/main\nM  src/a.py\n M src/b.py\n?? new.py\n"),
         ("git status", "On branch x\nChanges to be committed:\n\tmodified:   src/b.py\n\n\tmodified:   src/a.py\n"),
         ("git status --porcelain", " M lib/src/a.py\nM  lib/src/b.py\n"),
+        ("git status -s", " M src/a.py\nR  src/old.py -> src/b.py\n"),
         ("git diff", PATCH),
         ("git diff --stat", " .../a.py | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)\n"),
         ("git diff --name-only HEAD", "lib/src/a.py\nlib/src/b.py\n"),

@@ -539,7 +539,7 @@ def status_only(call: Call, session: Session) -> Iterable[Finding]:
     if status is None or status.may is None or call.value("--porcelain") not in {None, "v1", "1"}:
         return
     if (named := _named(status)) is not None:
-        yield Finding(text=_either(rf"^(?:[?!A]. |## )|^.. (?:.*/)?(?:{named})(?: -> .*)?$"))
+        yield Finding(text=_either(rf"^(?:[?!A]. |## )|^.. (?:.* -> )?(?:.*/)?(?:{named})(?: -> .*)?$"))
 
 
 def _named(status: Status) -> str | None:
