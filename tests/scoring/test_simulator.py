@@ -2,7 +2,7 @@
 
 import pytest
 
-from verifierd.scoring.simulator import role_break
+from verifierd.scoring.simulator import failure, role_break
 from verifierd.types import Abstain, Action, History, Origin, Prediction, Score, Step
 
 
@@ -84,3 +84,21 @@ def test_a_rule_breaks_no_role() -> None:
     """A prediction by rule, or one without a text, is not asked."""
     assert _score("<think>", certain=True) == Score(name="role_break", reason="no model's text")
     assert _score(None) == Score(name="role_break", reason="no model's text")
+
+
+@pytest.mark.parametrize("failed", [None, Abstain.ROLE_BREAK, Abstain.TIMEOUT])
+def test_a_failure_is_told(failed: Abstain | None) -> None:
+    """What a predictor says of itself is a signal of that name, and the reason where nothing else decides."""
+    step = Step(
+        format="native",
+        trajectory="t",
+        index=1,
+        action=Action(tool="bash", input="ls", command="ls"),
+        observation="a\n",
+        origin=Origin(path="t.jsonl", offset=0),
+    )
+    score = failure(History(step.key), step, Prediction(predictor="x", failed=failed, detail="why"))
+
+    assert score.abstain == failed
+    assert [(signal.name, signal.detail) for signal in score.signals] == ([(failed, "why")] if failed else [])
+    assert (score.coverage, score.violated) == (0.0, False)

@@ -16,8 +16,8 @@ _FAILURES = (Abstain.ROLE_BREAK, Abstain.TRUNCATED, Abstain.TIMEOUT, Abstain.PRE
 class Chain:
     """Gives the first whole prediction, with the constraints of the partial ones before it.
 
-    Where there is none, the partial ones together are the prediction; else the first abstention, whose reason weighs
-    most, unless a later predictor failed.
+    Where there is none, the partial ones together are the prediction. Where all abstain, the first one's reason is
+    told, unless one failed or a model was asked: that tells more. What the model cost is told in any case.
 
     Args:
         predictors: In the order in which they are asked.
@@ -47,20 +47,17 @@ class Chain:
                 break
             prediction = await predictor.predict(history, step)
             if prediction.abstain is not None:
-                if abstained is None or prediction.abstain in _FAILURES:
-                    abstained = prediction
-            elif prediction.text is None:
-                partial = _joined(partial, prediction)
-            else:
-                return _joined(partial, prediction)
+                abstained = _heavier(abstained, prediction)
+                continue
+            partial = _joined(partial, prediction)
+            if prediction.text is not None:
+                break
         if partial is None:
             assert abstained is not None, "a chain has at least one predictor"
             return abstained
-        if abstained is None:
+        if abstained is None or partial.text is not None:
             return partial
-        # Where the parts pin nothing, what another one lacked is the reason.
-        failed = abstained.abstain if abstained.abstain in _FAILURES else partial.failed
-        return msgspec.structs.replace(partial, detail=abstained.detail or partial.detail, failed=failed)
+        return _paid(_excused(partial, abstained), abstained)
 
     async def aclose(self) -> None:
         """Close all, the others too if one fails."""
@@ -69,12 +66,46 @@ class Chain:
                 stack.push_async_callback(predictor.aclose)
 
 
+def _heavier(first: Prediction | None, second: Prediction) -> Prediction:
+    """Which of two abstentions tells more."""
+    if first is None:
+        return second
+    failed = second.abstain in _FAILURES
+    model = second.model is not None and first.abstain not in _FAILURES
+    chosen, other = (second, first) if failed or model else (first, second)
+    return _paid(chosen, other)
+
+
 def _joined(first: Prediction | None, second: Prediction) -> Prediction:
     """What two know, of whom the second was asked because the first knew only parts."""
     if first is None:
         return second
-    return msgspec.structs.replace(
-        second,
-        predictor=f"{first.predictor},{second.predictor}",
-        constraints=(*first.constraints, *second.constraints),
+    return _paid(
+        msgspec.structs.replace(
+            second,
+            predictor=f"{first.predictor},{second.predictor}",
+            constraints=(*first.constraints, *second.constraints),
+            likelihood=second.likelihood or first.likelihood,
+            failed=second.failed or first.failed,
+            detail=second.detail or first.detail,
+        ),
+        first,
     )
+
+
+def _excused(partial: Prediction, abstained: Prediction) -> Prediction:
+    """A partial prediction that says what another predictor lacked: that is the reason where the parts pin nothing."""
+    if partial.failed is not None:
+        return partial
+    if abstained.abstain in _FAILURES:
+        return msgspec.structs.replace(partial, detail=abstained.detail, failed=abstained.abstain)
+    if partial.likelihood is not None:
+        return partial  # a model did answer, and its signals say what
+    return msgspec.structs.replace(partial, detail=abstained.detail or partial.detail)
+
+
+def _paid(prediction: Prediction, other: Prediction) -> Prediction:
+    """The same with the other's model and its cost, if it has none itself."""
+    if other.model is None or prediction.model is not None:
+        return prediction
+    return msgspec.structs.replace(prediction, model=other.model, tokens=other.tokens)

@@ -29,7 +29,7 @@ def _suspect(found: Likelihood, step: Step) -> tuple[Signal, ...]:
     end = len(step.observation.rstrip())
     bounds = [*found.starts, end]
     span = None
-    if found.agreed < len(bounds):
+    if len(bounds) == len(found.surprisal):  # the tokens' places are known
         span = bounds[found.agreed], bounds[min(found.agreed + 1, len(bounds) - 1)]
     surprisal = found.surprisal[found.agreed]
     expected = f"“{found.expected}”" if found.expected else "the end of the output"
