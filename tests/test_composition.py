@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.helpers import Keep, jsonl, native, reading
-from verifierd.composition import Choice, judging
+from verifierd.composition import Choice, at_once, judging
+from verifierd.config import ModelConfig
 from verifierd.errors import PolicyError, PredictorError
 from verifierd.metrics import Metrics
 from verifierd.sanitize import Sanitizer
@@ -57,3 +59,19 @@ async def test_unknown_names_are_errors(tmp_path: Path) -> None:
     with pytest.raises(PredictorError) as refused:
         await judged(tmp_path / "none", Choice(predictor="nonsense"))
     assert "shell" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("predictor", "files"), [(None, 1), ("shell,contracts", 1), ("mlx", 5), ("shell, contracts, mlx", 5)]
+)
+def test_a_model_is_given_several_files(predictor: str | None, files: int) -> None:
+    """As many as it takes in one pass; where none is asked, one file after the other is as fast."""
+    assert at_once(Choice(predictor=predictor, model=ModelConfig(batch=5))) == files
+
+
+def test_a_policy_may_ask_a_model(tmp_path: Path) -> None:
+    """What the policy names counts where nothing replaces it."""
+    (tmp_path / "mine.toml").write_text('name = "mine"\npredictors = ["shell", "mlx"]\n')
+    mine = Choice(policy=str(tmp_path / "mine.toml"), model=ModelConfig(batch=3))
+    assert at_once(mine) == 3
+    assert at_once(msgspec.structs.replace(mine, predictor="shell")) == 1

@@ -11,13 +11,14 @@ from verifierd.adapters import detect, open_adapter
 from verifierd.config import ModelConfig
 from verifierd.metrics import Metrics
 from verifierd.pipeline import Pipeline
-from verifierd.predictors import PredictorSettings, open_predictor
+from verifierd.predictors import MODELS, PredictorSettings, open_predictor
 from verifierd.sanitize import Quotes, Sanitizer
 from verifierd.scoring import open_scorers
+from verifierd.scoring.contracts import contracts
 from verifierd.stages import Sink
 from verifierd.store import Store
 
-__all__ = ("Choice", "judging")
+__all__ = ("Choice", "at_once", "judging")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +43,16 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
 
 
+def at_once(choice: Choice) -> int:
+    """How many files it is worth reading at once: as many as a model takes trajectories in one pass, else one.
+
+    Raises:
+        PolicyError: The policy is missing or wrong.
+    """
+    names = choice.predictor.split(",") if choice.predictor else policies.load(choice.policy).predictors
+    return choice.model.batch if any(name.strip() in MODELS for name in names) else 1
+
+
 @asynccontextmanager
 async def judging(
     choice: Choice, *, store: Store, sinks: Sequence[Sink], metrics: Metrics, sanitizer: Sanitizer
@@ -62,9 +73,8 @@ async def judging(
             model=choice.model,
             asking=policy.asking,
             say=choice.say,
-            covered=lambda history, step, prediction: max(
-                scorer(history, step, prediction).coverage for scorer in scorers
-            ),
+            # What a chain has so far has no text, and of the other scorers only the one of texts covers anything.
+            covered=lambda history, step, prediction: contracts(history, step, prediction).coverage,
             ask_below=policy.ask_below,
         ),
     )

@@ -22,7 +22,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from verifierd import http
 from verifierd.adapters import open_adapter
-from verifierd.composition import Choice, judging
+from verifierd.composition import Choice, at_once, judging
 from verifierd.config import Config, SourceConfig, duration
 from verifierd.errors import SourceError, StateError
 from verifierd.metrics import Metrics
@@ -200,7 +200,7 @@ class Daemon:
                     await self._forget(path)
 
         async with anyio.create_task_group() as tasks:
-            for _ in range(_WORKERS):
+            for _ in range(max(_WORKERS, at_once(self._choice))):
                 tasks.start_soon(worker)
         for group in self._groups:
             if group.skipped:
@@ -242,7 +242,7 @@ class Daemon:
             services.start_soon(self._settling, pipeline)
             async with anyio.create_task_group() as work:
                 services.start_soon(_signals, stop, work.cancel_scope)
-                for _ in range(_WORKERS):
+                for _ in range(max(_WORKERS, at_once(self._choice))):  # a model takes that many in one pass
                     work.start_soon(self._work, receive.clone(), stop, pipeline, store)
                 async with anyio.create_task_group() as intake:
                     for group in self._groups:

@@ -11,7 +11,7 @@ from verifierd.policy import Asking
 from verifierd.stages import Predictor
 from verifierd.types import History, Prediction, Step
 
-__all__ = ("PREDICTORS", "PredictorSettings", "open_predictor")
+__all__ = ("MODELS", "PREDICTORS", "PredictorSettings", "open_predictor")
 
 
 class PredictorSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,3 +102,6 @@ PREDICTORS: dict[str, Callable[[PredictorSettings], Predictor]] = {
     "recorded": _recorded,
     "scripted": _scripted,
 }
+
+MODELS = ("mlx",)
+"""Those that ask a language model, and take steps of several trajectories in one pass."""

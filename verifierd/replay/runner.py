@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from verifierd.composition import Choice, judging
+import anyio
+
+from verifierd.composition import Choice, at_once, judging
 from verifierd.errors import FormatError, SourceError, StateError, VerifierdError
 from verifierd.metrics import Metrics
 from verifierd.pipeline import Pipeline, Reading
-from verifierd.replay.survey import not_understood
+from verifierd.replay.survey import names_in, not_understood
 from verifierd.sanitize import Sanitizer
 from verifierd.sinks.jsonl import JsonlSink
 from verifierd.sources import open_source
@@ -31,6 +33,10 @@ async def replay(
     """Read each file to its end and judge all of it, with a private state that is thrown away.
 
     A file that turns out unreadable, or in no known format, is told and skipped; the rest goes on.
+
+    Where a model is asked, several files are read at once, so that it takes their steps in one pass. Files that have a
+    trajectory or a copied step in common are read one after the other, and so are all if there is a limit: which steps
+    are judged, and after which history, does not depend on what runs beside them.
 
     Args:
         files: What to read, in this order; None is standard input.
@@ -62,15 +68,50 @@ async def replay(
         pipeline = await stack.enter_async_context(
             judging(choice, store=store, sinks=sinks, metrics=Metrics(), sanitizer=Sanitizer(b"replay"))
         )
-        done = []
-        for path in files:
-            if pipeline.exhausted:
-                break
-            try:
-                done.append(await _read(pipeline, path, format, on))
-            except (SourceError, FormatError) as error:
-                tell(error)
-        return done
+        done: dict[int, Reading] = {}
+        groups = iter(await _apart(files, choice, format))
+
+        async def work() -> None:
+            for group in groups:
+                for number in group:
+                    if pipeline.exhausted:
+                        return
+                    try:
+                        done[number] = await _read(pipeline, files[number], format, on)
+                    except (SourceError, FormatError) as error:
+                        tell(error)
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                for _ in range(at_once(choice)):
+                    tasks.start_soon(work)
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [done[number] for number in sorted(done)]
+
+
+async def _apart(files: Sequence[Path | None], choice: Choice, format: str) -> list[list[int]]:
+    """Numbers of the files, those in one list that must be read one after the other."""
+    everything = list(range(len(files)))
+    # What is no file can be read only once.
+    if len(files) == 1 or at_once(choice) == 1 or choice.limit is not None:
+        return [everything]
+    if any(path is None or (path.exists() and not path.is_file()) for path in files):
+        return [everything]
+    leader = everything.copy()  # of each file's group, the first file
+    seen: dict[tuple[str, ...], int] = {}
+    for number, path in enumerate(files):
+        assert path is not None
+        try:
+            names = await names_in(path, format=format)
+        except (SourceError, FormatError):
+            continue  # told when its turn comes
+        if known := {leader[seen[name]] for name in names if name in seen}:
+            known.add(number)
+            first = min(known)
+            leader = [first if other in known else other for other in leader]
+        seen.update(dict.fromkeys(names, number))
+    return [[number for number in everything if leader[number] == first] for first in sorted(set(leader))]
 
 
 async def _read(

@@ -16,7 +16,7 @@ from verifierd.sources import open_source
 from verifierd.stages import Adapter, Source
 from verifierd.types import Record, Step
 
-__all__ = ("not_understood", "steps_of", "survey", "total")
+__all__ = ("names_in", "not_understood", "steps_of", "survey", "total")
 
 _HEAD = 64
 _SIZE = 256 * 1024
@@ -50,6 +50,25 @@ async def steps_of(path: Path | None, *, format: str = "auto") -> list[Step]:
     steps: list[Step] = []
     await _read(path, format, steps.extend)
     return steps
+
+
+async def names_in(path: Path, *, format: str = "auto") -> set[tuple[str, ...]]:
+    """What another file may know the steps of this one by: trajectories, and calls that a resumed session copies.
+
+    Raises:
+        SourceError: The file cannot be read.
+        FormatError: Its format is not known.
+    """
+    names: set[tuple[str, ...]] = set()
+
+    def add(steps: Iterable[Step]) -> None:
+        for step in steps:
+            names.add(step.key)
+            if (copy_id := step.copy_id) is not None:
+                names.add((copy_id,))
+
+    await _read(path, format, add)
+    return names
 
 
 async def _read(path: Path | None, format: str, add: Callable[[Iterable[Step]], None]) -> tuple[str, Adapter]:
