@@ -42,6 +42,7 @@ def _status(*steps: tuple[str, str] | Step, cwd: str = CWD) -> Status:
     [
         ("git status -sb", "## main\n M a\nMM b\n?? c\n", {"a": True}, {"a", "b"}),
         ("git status -s", "R  a -> b\n D d\n m sub\n", {"d": True}, {"a", "b", "d", "sub"}),
+        ("git status -s", "D  a\n?? a\n", {}, {"a"}),
         ("git status -s && git diff", " M a\ndiff --git a/b b/b\n", {"a": True}, {"a"}),
         (
             "git status",

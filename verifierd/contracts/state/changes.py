@@ -325,11 +325,13 @@ class Changes:
 
     def _listed(self, cwd: str, lines: Sequence[str]) -> None:
         """All changes were shown."""
-        found = dict(_entries(lines))
+        found: dict[str, str] = {}
+        for name, code in _entries(lines):
+            found.setdefault(name, code)  # what is taken out of the index may stand there twice
         if len(found) > _MOST_PATHS:
             return
         whole = all(_NAME.fullmatch(name) for name in found)
-        must = {name: code[1] in "MD" for name, code in found.items() if code in {" M", "M ", " D", "D ", "A "}}
+        must = {name: code[1] in "MD" for name, code in found.items() if code in {" M", "M ", " D", "A "}}
         tracked = {name for name, code in found.items() if code not in {"??", "!!"}}
         must = {name: unstaged for name, unstaged in must.items() if _NAME.fullmatch(name)}
         self._seen = {cwd: Status(must, tracked if whole else None)}
