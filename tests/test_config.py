@@ -12,6 +12,7 @@ from verifierd.config import (
     Config,
     HttpConfig,
     LogConfig,
+    ModelConfig,
     SourceConfig,
     StateConfig,
     convert,
@@ -26,7 +27,11 @@ from verifierd.errors import ConfigError
 DEFECTS = Path(__file__).parent / "data" / "config"
 SEE_INIT = "Mend the value at the place that the message names; `verifierd config init` shows every key."
 SOURCE_KEYS = "Known keys there: exclude, format, from, paths."
-CONFIG_KEYS = "Known keys there: grace, http, log, max-line-bytes, policy, predictor, quotes, sources, state."
+CONFIG_KEYS = "Known keys there: grace, http, log, max-line-bytes, model, policy, predictor, quotes, sources, state."
+MODEL_KEYS = (
+    "Known keys there: batch, cache-bytes, chunk-tokens, context-tokens, logit-tokens, memory-override, name, prompts, "
+    "revision."
+)
 HTTP_KEYS = "Known keys there: allow-remote, enabled, host, port."
 
 
@@ -52,6 +57,14 @@ HTTP_KEYS = "Known keys there: allow-remote, enabled, host, port."
             "Object contains unknown field `levle` - at `$.log`",
             "Did you mean `level`? Known keys there: json, level.",
         ),
+        (
+            "key_in_model",
+            "Object contains unknown field `context` - at `$.model`",
+            f"Did you mean `context-tokens`? {MODEL_KEYS}",
+        ),
+        ("context_tokens_few", "`context-tokens` must be at least 2048 - at `$.model`", SEE_INIT),
+        ("batch_zero", "`batch` must be at least 1 - at `$.model`", SEE_INIT),
+        ("model_text", "Expected `object`, got `str` - at `$.model`", SEE_INIT),
         (
             "key_in_second_source",
             "Object contains unknown field `frm` - at `$.sources[1]`",
@@ -128,6 +141,17 @@ class TestLoad:
             format = "codex"
             from = "7d"
 
+            [model]
+            name = "tiny"
+            revision = "main"
+            prompts = "/prompts"
+            context-tokens = 8192
+            cache-bytes = 0
+            chunk-tokens = 256
+            logit-tokens = 16
+            batch = 2
+            memory-override = true
+
             [http]
             enabled = false
             host = "::1"
@@ -152,16 +176,28 @@ class TestLoad:
             quotes="off",
             max_line_bytes=2048,
             grace=0.0,
+            model=ModelConfig(
+                name="tiny",
+                revision="main",
+                prompts="/prompts",
+                context_tokens=8192,
+                cache_bytes=0,
+                chunk_tokens=256,
+                logit_tokens=16,
+                batch=2,
+                memory_override=True,
+            ),
             http=HttpConfig(enabled=False, host="::1", port=0, allow_remote=True),
             state=StateConfig(dir="/var/lib/verifierd", retention_days=math.inf, retention_bytes=1024**2),
             log=LogConfig(level="debug", json=True),
         )
 
     def test_relative_paths_start_at_the_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Sources, policy file and state lie beside the settings, wherever the daemon was started."""
+        """Sources, policy file, prompts and state lie beside the settings, wherever the daemon was started."""
         (tmp_path / "verifierd.toml").write_text(
             'policy = "mine.toml"\n'
             '[[sources]]\npaths = ["logs", "../*.jsonl", "/abs/x.jsonl", "~/y.jsonl", "-"]\n'
+            '[model]\nname = "models/mine"\nprompts = "../prompts"\n'
             '[state]\ndir = "state"\n'
         )
         (tmp_path / "elsewhere").mkdir()
@@ -178,6 +214,8 @@ class TestLoad:
         )
         assert config.policy == f"{tmp_path}/mine.toml"
         assert config.state.dir == f"{tmp_path}/state"
+        assert config.model.prompts == f"{tmp_path.parent}/prompts"
+        assert config.model.name == "models/mine"  # it may as well be the hub's
 
     @pytest.mark.parametrize(("key", "value"), [("policy", "strict"), ("policy", "~/mine.toml"), ("policy", "/p.toml")])
     def test_what_is_not_relative_stays(self, tmp_path: Path, key: str, value: str) -> None:

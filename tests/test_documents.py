@@ -8,12 +8,13 @@ import pytest
 
 from verifierd import policy
 from verifierd.errors import PolicyError
-from verifierd.policy import Policy
+from verifierd.policy import Asking, Policy
 from verifierd.scoring import open_scorers
 
 FOLDER = Path(__file__).parents[1] / "policies"
 DOCUMENTS = sorted(FOLDER.glob("*.toml"))
 KEYS = sorted(field.encode_name for field in msgspec.structs.fields(Policy))
+ASKING = sorted(field.encode_name for field in msgspec.structs.fields(Asking))
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
@@ -30,7 +31,9 @@ def test_every_policy_loads(path: Path) -> None:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
 def test_every_policy_says_all_there_is_to_say(path: Path) -> None:
     """Each document spells out every key, so that a copy of it is a complete start."""
-    assert sorted(tomllib.loads(path.read_text(encoding="utf-8"))) == KEYS
+    document = tomllib.loads(path.read_text(encoding="utf-8"))
+    assert sorted(document) == KEYS
+    assert sorted(document["asking"]) == ASKING
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
@@ -68,16 +71,25 @@ def _reference() -> dict[str, tuple[str, str]]:
 
 def test_the_reference_names_every_key() -> None:
     """`policies/README.md` has a row for each key and for no other."""
-    assert sorted(_reference()) == KEYS
+    assert sorted(_reference()) == sorted([*KEYS, *(f"asking.{key}" for key in ASKING)])
 
 
-@pytest.mark.parametrize("field", msgspec.structs.fields(Policy), ids=lambda field: field.encode_name)
-def test_the_reference_has_the_true_default(field: msgspec.structs.FieldInfo) -> None:
+@pytest.mark.parametrize(
+    ("place", "field"),
+    [
+        pytest.param(place, field, id=f"{place}{field.encode_name}")
+        for place, kind in (("", Policy), ("asking.", Asking))
+        for field in msgspec.structs.fields(kind)
+    ],
+)
+def test_the_reference_has_the_true_default(place: str, field: msgspec.structs.FieldInfo) -> None:
     """The default in the reference is the one in the code."""
-    _, stated = _reference()[field.encode_name]
+    _, stated = _reference()[f"{place}{field.encode_name}"]
 
     if field.required:
         assert stated == "needed"
+    elif isinstance(field.default, Asking):
+        assert field.default == msgspec.convert(tomllib.loads(f"value = {stated}")["value"], Asking)
     else:
         default = list(field.default) if isinstance(field.default, tuple) else field.default
         assert tomllib.loads(f"value = {stated}")["value"] == default

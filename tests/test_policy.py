@@ -219,7 +219,7 @@ class TestDecide:
     def test_pure_and_in_precedence(
         self, scores: list[Score], kind: ObservationKind, prediction: Prediction, before: int
     ) -> None:
-        """Same arguments, same result; not_env, then violation, then abstention, then coverage decides."""
+        """Same arguments, same result; not_env, then violation, then coverage, then abstention decides."""
         memory = Memory(decided=before, contradictions=before, first=before)
         step = _step(9, observation_kind=kind)
 
@@ -230,10 +230,13 @@ class TestDecide:
             assert verdict.reason == Abstain.NOT_ENV
         elif any(score.violated for score in scores):
             assert verdict.verdict is VerdictKind.OFF_PATH
-        elif any(score.abstain for score in scores):
-            assert verdict.verdict is VerdictKind.ABSTAIN
+        elif MATCH in scores:
+            assert verdict.verdict is VerdictKind.ON_PATH
         else:
-            assert verdict.verdict is (VerdictKind.ON_PATH if MATCH in scores else VerdictKind.ABSTAIN)
+            assert verdict.verdict is VerdictKind.ABSTAIN
+            assert verdict.reason == next(
+                (score.abstain for score in scores if score.abstain), prediction.abstain or Abstain.UNPREDICTABLE
+            )
         off = verdict.verdict is VerdictKind.OFF_PATH
         assert after.contradictions == before + off
         assert after.decided == before + (verdict.verdict is not VerdictKind.ABSTAIN)

@@ -28,6 +28,18 @@ exclude = []
 format = "auto"             # or a format's name
 from = "24h"                # "beginning", "end", or: sessions changed within this time are read first to last
 
+# The language model of the predictor `mlx`. Naming one has it asked about what the policy's predictors leave open.
+[model]
+# name = "jedisct1/Qwen-AgentWorld-35B-A3B-oQ4-MLX"   # of the hub, a folder, or "tiny", a random one for tests
+# revision = "main"         # the hub's branch, tag or commit; default: its newest
+# prompts = "/path"         # a checkout of Qwen-AgentWorld whose system prompts are used; default: the bundled ones
+context-tokens = 65536      # of a prompt with its answer; older turns are dropped beyond it
+cache-bytes = 4294967296    # that the caches of all trajectories may keep between predictions
+chunk-tokens = 1024         # of one pass
+logit-tokens = 128          # positions whose logits are held at once
+batch = 8                   # most trajectories in one pass
+memory-override = false     # load the model even if it seems not to fit
+
 [http]
 enabled = true
 host = "127.0.0.1"

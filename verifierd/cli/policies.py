@@ -31,14 +31,23 @@ def command(context: click.Context) -> None:
 def show(name: str) -> None:
     """Say in words what a policy (a bundled name or a TOML file) does."""
     found = policy.load(name)
+    asking = found.asking
+    chain = ", then ".join(found.predictors)
+    text = "with" if asking.predicted_text else "without"
+    echo = "with" if asking.screen else "without"
     for row in (
         f"{found.id}: {found.description or 'not described'}",
-        f"  asks the predictors {', then '.join(found.predictors)}, until one predicts",
+        f"  asks the predictors {chain}, until {100 * found.ask_below:g} % of the text is checked",
         f"  compares after taking off: {', '.join(found.normalisers) or 'nothing'}",
         f"  says on_path if at least {100 * found.min_coverage:g} % of the text was checked, and nothing contradicted",
         "  says off_path if something certain is contradicted",
         "  abstains, with a reason, on all else",
         f"  raises an alarm after more than {found.alarm_after} contradictions in one trajectory",
         f"  takes the commands' shell to be: {found.shell_profile}",
+        (
+            f"  where a model is asked: at most {asking.max_tokens:,} tokens, {text} a predicted text, within "
+            f"{asking.deadline:g} s; history {asking.history}, wrapper {asking.wrapper}, shell commands as {asking.action}, "
+            f"observations {echo} the command's echo"
+        ),
     ):
         click.echo(row)
