@@ -85,12 +85,14 @@ class Engine:
         self._closing = False
         self._loaded = threading.Event()
         self._failure: BaseException | None = None
+        self._ended = threading.Event()
         # A pass that does not end must not keep the process from ending.
         self._thread = threading.Thread(target=self._live, args=(load,), name="verifierd-model", daemon=True)
         self._thread.start()
         while not self._loaded.wait(_LOOK_SECONDS):
             # The loop stands still meanwhile, but the first Ctrl-C cancels its task: that must not wait for gigabytes.
             if _cancelled():
+                self._closing = True
                 raise asyncio.CancelledError
         if self._failure is not None:
             raise self._failure
@@ -125,13 +127,21 @@ class Engine:
             self._condition.notify()
         # Also where this is cancelled: an interpreter that ends under a running pass may crash.
         with anyio.move_on_after(_END_SECONDS, shield=True):
-            while self._thread.is_alive():  # noqa: ASYNC110 - its end wakes nobody up
+            while not self._ended.is_set():  # noqa: ASYNC110 - its end wakes nobody up
                 await anyio.sleep(_LOOK_SECONDS)
 
     def _live(self, load: Callable[[], Runner]) -> None:
+        self._serve(load)
+        self._ended.set()
+        # What MLX keeps for a thread asks for Python when the thread ends, and aborts the process if the interpreter is
+        # just ending, too. So the thread does not end before the process does.
+        threading.Event().wait()
+
+    def _serve(self, load: Callable[[], Runner]) -> None:
         try:
             runner = load()
         except BaseException as error:  # noqa: BLE001 - it is raised where the engine is made
+            traceback.clear_frames(error.__traceback__)  # what was loaded is let go of here
             self._failure = error
             return
         finally:
@@ -141,6 +151,7 @@ class Engine:
                 self._run(runner, tickets)
         for ticket in self._waiting:
             ticket.deliver(None, Unwanted())
+        runner.forget()
 
     def _next(self) -> list[_Ticket]:
         """What goes into the next pass; nothing if nobody waits any more, or the engine is being closed."""
