@@ -120,6 +120,15 @@ def test_a_line_is_one_row(width: int) -> None:
     assert row.endswith("…")
 
 
+def test_what_a_model_said_is_shown() -> None:
+    """Where it answered otherwise, the line says what it expected; where it failed, how."""
+    suspect = Signal(name="suspect", value=4.0, detail="the model expected “a” here")
+    abstained = verdict(verdict=VerdictKind.ABSTAIN, reason="uncalibrated", signals=(suspect,), model="m")
+    assert shown(line(abstained)) == "· nav #3  uncalibrated  cat f  the model expected “a” here\n"
+    failed = verdict(verdict=VerdictKind.ABSTAIN, reason="timeout", detail="no answer", signals=(), model="m")
+    assert shown(line(failed)) == "· nav #3  timeout  cat f  no answer\n"
+
+
 def test_long_names_are_shortened_part_by_part() -> None:
     """A session's UUID is its first characters; an agent's short name stays."""
     assert short("c244206d-46cb-47de-947e-1672ccc51d25/agent-1") == "c244206d…/agent-1"
@@ -136,6 +145,7 @@ def document(tools: int) -> dict[str, Any]:
         "reasons": {"unpredictable": 3 * tools, "not_env": tools},
         "by_tool": {name: {"steps": 10, "on_path": 6, "off_path": 0, "abstain": 4} for name in names},
         "coverage": {"by_tool": {name: {"steps": 9, "above_zero": 6} for name in names}},
+        "model": None,
         "seconds": {"wall": 1.234},
     }
 
@@ -154,6 +164,14 @@ def test_the_summary_is_aligned_at_any_width(width: int) -> None:
         "tool-0     10        6         0        4     67 %",
         "tool-1     10        6         0        4     67 %",
     ]
+
+
+@pytest.mark.parametrize(("computed", "cost"), [(16_000, ", 16,000 tokens computed"), (0, "")])
+def test_the_model_is_named(computed: int, cost: str) -> None:
+    """As its verdicts call it, so that a random one says so, with what it cost, if anything."""
+    summary = {**document(1), "model": "tiny@1 (random weights)", "asked": 7, "tokens": {"computed": computed}}
+    rows = shown(summary_table(summary)).splitlines()
+    assert rows[4] == f"asked tiny@1 (random weights) about 7 steps{cost}"
 
 
 def test_many_tools_are_added_up() -> None:

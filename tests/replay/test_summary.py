@@ -62,7 +62,7 @@ async def test_counts_and_coverage() -> None:
     }
     assert document["reasons"] == {"unpredictable": 1, "not_env": 1}
     assert document["by_tool"] == {"bash": {"steps": 4, "on_path": 1, "off_path": 1, "abstain": 2}}
-    assert document["tokens"] == {"prompt": 8, "cached": 4, "scored": 0, "generated": 0}
+    assert document["tokens"] == {"prompt": 8, "cached": 4, "scored": 0, "generated": 0, "computed": 0, "new": 0}
     assert document["seconds"]["wall"] == 2.0
 
 
@@ -79,12 +79,23 @@ async def test_nothing_judged_is_a_document_of_zeros() -> None:
     document = Summary().document(wall=0.0)
     assert document["coverage"] == {"steps_above_zero": 0, "mean": 0.0, "by_tool": {}}
     assert document["seconds"] == {"wall": 0.0, "p50": 0.0, "p95": 0.0, "p99": 0.0}
-    assert document["tokens"] == {"prompt": 0, "cached": 0, "scored": 0, "generated": 0}
+    assert document["tokens"] == dict.fromkeys(("prompt", "cached", "scored", "generated", "computed", "new"), 0)
+    assert (document["model"], document["asked"]) == (None, 0)
     msgspec.json.encode(document)
 
 
+async def test_the_model_is_named_with_what_it_cost() -> None:
+    """Steps that no model was asked about count neither tokens nor a model."""
+    summary = Summary()
+    asked = Tokens(prompt=90, cached=80, scored=7, computed=16, new=16)
+    await summary.emit([verdict(1, tokens=Tokens()), *(verdict(n, model="m@1", tokens=asked) for n in (2, 3))])
+    document = summary.document(wall=1.0)
+    assert (document["model"], document["asked"]) == ("m@1", 2)
+    assert document["tokens"] == {"prompt": 180, "cached": 160, "scored": 14, "generated": 0, "computed": 32, "new": 32}
+
+
 async def test_memory_is_bounded() -> None:
-    """A daemon's summary keeps a sample of the times, and as many tools as there can reasonably be."""
+    """A daemon's summary keeps a sample of the times, and as many tools and models as there can reasonably be."""
     summary = Summary()
     step = verdict(1)
     for n in range(200):
@@ -94,5 +105,7 @@ async def test_memory_is_bounded() -> None:
     assert document["steps"] == 203_000
     assert len(summary._seconds) <= 100_000
     assert len(document["by_tool"]) <= 1001
+    await summary.emit([msgspec.structs.replace(step, model=f"model-{n}") for n in range(300)])
+    assert summary.document(wall=1.0)["model"].count(", ") < 100
     assert document["by_tool"]["other"]["steps"] > 1900
     assert document["seconds"]["p50"] == pytest.approx(0.05, rel=0.1)

@@ -44,10 +44,7 @@ def show(name: str) -> None:
         "  abstains, with a reason, on all else",
         f"  raises an alarm after more than {found.alarm_after} contradictions in one trajectory",
         f"  takes the commands' shell to be: {found.shell_profile}",
-        (
-            f"  where a model is asked: at most {asking.max_tokens:,} tokens, {text} a predicted text, within "
-            f"{asking.deadline:g} s; history {asking.history}, wrapper {asking.wrapper}, shell commands as {asking.action}, "
-            f"observations {echo} the command's echo"
-        ),
+        f"  asks a model for at most {asking.max_tokens:,} tokens, {text} a text, within {asking.deadline:g} s",
+        f"    with history {asking.history}, wrapper {asking.wrapper}, commands as {asking.action}, {echo} their echo",
     ):
         click.echo(row)

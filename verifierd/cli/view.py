@@ -74,6 +74,9 @@ def line(verdict: Verdict) -> Text:
     if verdict.verdict is VerdictKind.ABSTAIN:
         text.append(f"  {verdict.reason}", style="dim")
     text.append(f"  {_one_line(verdict.action)}")
+    if verdict.verdict is VerdictKind.ABSTAIN and verdict.model is not None:
+        suspect = next((signal.detail for signal in verdict.signals if signal.name == "suspect"), verdict.detail)
+        text.append(f"  {_one_line(suspect)}" if suspect else "", style="dim")
     return text
 
 
@@ -200,6 +203,10 @@ def summary_table(document: Mapping[str, Any]) -> RenderableType:
         if kind is VerdictKind.ABSTAIN and reasons:
             row.append(f"  {reasons}", style="dim")
         rows.append(row)
+    if document["model"] is not None:
+        asked = f"asked {document['model']} about {counted(document['asked'], 'step')}"
+        computed = document["tokens"]["computed"]
+        rows.append(Text(f"{asked}, {counted(computed, 'token')} computed" if computed else asked, style="dim"))
     return Group(*rows, Text(), _tools(document))
 
 

@@ -9,6 +9,7 @@ from verifierd.types import Abstain, ObservationKind, Tokens, Verdict, VerdictKi
 
 __all__ = ("Summary",)
 
+_MOST_MODELS = 100  # a file of recorded predictions may name any
 _MOST_TOOLS = 1_000
 _MOST_TIMES = 100_000
 
@@ -35,6 +36,7 @@ class Summary:
         self._kinds: Counter[ObservationKind] = Counter()
         self._reasons: Counter[str] = Counter()
         self._tools: dict[str, _Tool] = {}
+        self._models: Counter[str] = Counter()
         self._tokens: Counter[str] = Counter()
         self._seconds = array("d")
         self._every = 1  # of the steps' times, how many one of those kept stands for
@@ -64,6 +66,8 @@ class Summary:
                 tool.above_zero += verdict.coverage > 0
                 tool.coverage += verdict.coverage
                 tool.status_checked += verdict.status_checked
+            if verdict.model is not None and (verdict.model in self._models or len(self._models) < _MOST_MODELS):
+                self._models[verdict.model] += 1
             for name in Tokens.__struct_fields__:
                 self._tokens[name] += getattr(verdict.tokens, name)
 
@@ -111,6 +115,8 @@ class Summary:
                 }
                 for name, tool in tools
             },
+            "model": ", ".join(sorted(self._models)) or None,
+            "asked": self._models.total(),
             "tokens": dict(self._tokens) or dict.fromkeys(Tokens.__struct_fields__, 0),
             "seconds": {"wall": wall, **self._percentiles()},
         }
