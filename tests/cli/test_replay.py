@@ -1,12 +1,14 @@
 """`verifierd replay`: what it prints, for people and for programs."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.helpers import agrees, claude, codex, counter, echo, jsonl, native, read_verdicts, verifierd, wrong_once
+from verifierd.predictors import prompt
 from verifierd.types import Abstain, VerdictKind
 
 
@@ -27,7 +29,8 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
     document = json.loads(done.stdout)
     assert done.returncode == 0
     assert set(document) == {
-        "trajectories", "steps", "by_kind", "verdicts", "coverage", "reasons", "by_tool", "tokens", "seconds",
+        "trajectories", "steps", "by_kind", "verdicts", "coverage", "reasons", "by_tool", "model", "asked", "tokens",
+        "seconds",
     }  # fmt: skip
     assert (document["trajectories"], document["steps"]) == (1, 9)
     assert document["by_kind"] == {"env": 8, "interrupted": 1}
@@ -45,7 +48,8 @@ def test_the_json_is_the_contracts(tmp_path: Path) -> None:
     assert document["reasons"]["not_env"] == 1
     assert set(document["reasons"]) <= set(Abstain)
     assert set(document["by_tool"]["bash"]) == {"steps", *VerdictKind}
-    assert document["tokens"] == {"prompt": 0, "cached": 0, "scored": 0, "generated": 0}
+    assert document["tokens"] == dict.fromkeys(("prompt", "cached", "scored", "generated", "computed", "new"), 0)
+    assert (document["model"], document["asked"]) == (None, 0)
     assert {name: type(value) for name, value in document["seconds"].items()} == dict.fromkeys(
         ("wall", "p50", "p95", "p99"), float
     )
@@ -161,6 +165,54 @@ def test_a_chain_asks_in_turn(tmp_path: Path) -> None:
         ("shell", "on_path"),
         ("recorded", "on_path"),
     ]
+
+
+def test_a_model_is_asked_about_what_the_others_leave_open(tmp_path: Path) -> None:
+    """Who names a model has it asked last; what it costs and that it is a random one is told wherever it is named."""
+    pytest.importorskip("mlx_lm")
+    for domain in prompt.DOMAINS:
+        (tmp_path / "prompts" / domain).mkdir(parents=True)
+        (tmp_path / "prompts" / domain / "system_prompt.txt").write_text("You are a terminal.\n")
+    log = write(tmp_path / "a.jsonl", *echo("t", 2), native("t", 3, "frobnicate", "done\n", exit_code=0))
+    options = ("--model", "tiny", "--prompts", tmp_path / "prompts", "--out", tmp_path / "out.jsonl")
+
+    done = verifierd("replay", log, *options, "--list", "all")
+
+    assert done.returncode == 0, done.stderr
+    *_, name = (verdict["model"] for verdict in read_verdicts(tmp_path / "out.jsonl"))
+    assert [(v["predictor"], v["model"]) for v in read_verdicts(tmp_path / "out.jsonl")] == [
+        ("shell", None),
+        ("shell", None),
+        ("mlx", name),
+    ]
+    assert name.startswith("tiny@")
+    assert name.endswith("(random weights)")
+    assert f"asked {name} about 1 step, " in done.stdout
+    assert re.search(r"^· t #3  (role_break|uncalibrated)  frobnicate  the model ", done.stdout, re.MULTILINE)
+    assert f"{name} needs about" in done.stderr
+    document = json.loads(verifierd("replay", log, *options, "--json").stdout)
+    (tokens,) = (v["tokens"] for v in read_verdicts(tmp_path / "out.jsonl") if v["model"])
+    assert (document["model"], document["asked"], document["tokens"]) == (name, 1, tokens)
+    assert tokens["computed"] < 1000  # the bundled prompts would be longer
+    assert tokens["generated"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--model", "./none"), "./none: no folder with a model"),
+        (("--model", "tiny", "--prompts", "./none"), "none"),
+        (("--predictor", "shell,nonsense", "--model", "tiny"), "no predictor is called `nonsense`"),
+    ],
+)
+def test_a_model_that_cannot_be_had_ends_it(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+    """Before anything is judged, with what is wrong and no traceback."""
+    pytest.importorskip("mlx_lm")
+    done = verifierd("replay", write(tmp_path / "a.jsonl", *echo("t", 2)), *options)
+    assert done.returncode in (1, 2, 78)
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_limit_is_kept(tmp_path: Path) -> None:

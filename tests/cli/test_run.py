@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.helpers import counter, echo, jsonl, native, read_verdicts, verifierd, wrong_once
 
 
@@ -138,3 +140,23 @@ def test_the_agents_own_folders_are_watched_without_a_path(tmp_path: Path) -> No
     done = verifierd("run", "--once", "--state", tmp_path / "state", env=home)
     assert done.returncode == 0
     assert len(read_verdicts(tmp_path / "state" / "verdicts.jsonl")) == 2
+
+
+def test_a_model_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    """The refusal names the flag that loads it all the same."""
+    pytest.importorskip("mlx_lm")
+    log = tmp_path / "a.jsonl"
+    log.write_bytes(jsonl(*echo("t", 1)))
+    config = tmp_path / "verifierd.toml"
+    config.write_text(
+        f'[model]\nname = "tiny"\ncontext-tokens = 1000000000\n[[sources]]\npaths = ["{log}"]\nfrom = "beginning"\n'
+    )
+    options = ("run", "--once", "--config", config, "--state", tmp_path / "state")
+
+    refused = verifierd(*options)
+    loaded = verifierd(*options, "--memory-override", "--out", tmp_path / "out.jsonl")
+
+    assert refused.returncode != 0
+    assert "--memory-override" in refused.stderr
+    assert loaded.returncode == 0, loaded.stderr
+    assert [v["verdict"] for v in read_verdicts(tmp_path / "out.jsonl")] == ["on_path"]
