@@ -103,8 +103,12 @@ class Renderer:
 
     def action(self, step: Step, number: int) -> list[int]:
         """An action with what follows it in any case; `number` counts from 0."""
-        text = prompt.elide(prompt.user_turn(step, number + 1, self._form), self._longest)
-        return [*self._template.encode(text).ids, *self._shared]
+        text = prompt.user_turn(step, number + 1, self._form)
+        # No tokenizer makes so few tokens of a text; four is the most that a character becomes.
+        ids = None if len(text) > 8 * self._longest else self._template.encode(text).ids
+        if ids is None or len(ids) > self._longest:
+            ids = self._template.encode(prompt.elide(text, self._longest // 4)).ids
+        return [*ids, *self._shared]
 
     def answered(self, step: Step) -> list[int]:
         """What follows the action of the past, up to the next action."""
@@ -113,7 +117,6 @@ class Renderer:
     def draft(self, step: Step) -> Draft:
         """The answer that the model would have to give."""
         text = prompt.observation(step)
-        # No tokenizer makes so few tokens of a text; four is the most that a character becomes.
         draft = None if len(text) > 8 * self._longest else self._draft(step, text)
         if draft is None or len(draft.ids) > self._longest:
             draft = self._draft(step, prompt.elide(text, self._longest // 4))
@@ -166,8 +169,8 @@ class Strand:
         self._open: Step | None = None  # its action is the last thing in the conversation
         self._drafted: Step | None = None  # and the cache holds its answer, too
         self._snapshot: Snapshot | None = None  # of the moment before that answer
-        self._counted = False  # an answer to it is among what was seen
-        self._action = 0  # tokens of the open action
+        self._action = 0  # tokens of the action that follows the past, if it was seen
+        self._counted = False  # and an answer to it was seen, too
         self._before = 0  # tokens computed by then
         self._held: list[int] = []  # and pending by then
 
@@ -207,8 +210,15 @@ class Strand:
         Returns:
             False if what was computed is no beginning of it; then `begin` anew.
         """
+        if self._follow(job):
+            return True
+        self.drop()
+        return False
+
+    def _follow(self, job: Job) -> bool:
         if self.cache is None or not job.oldest <= self.total <= job.total:
             return False
+        first = self._window.first
         if self._open is not None:
             past = self.total < job.total
             step = job.at(self.total) if past else job.step
@@ -218,11 +228,11 @@ class Strand:
                 self._close(step)
             else:
                 self.back()
-        first = self._window.first
         for number in range(self.total, job.total):
             step = job.at(number)
             tokens = [*self._renderer.action(step, number), *self._renderer.answered(step)]
-            self._append(tokens)
+            self.pending += tokens
+            self.seen += len(tokens)
             self._window.add(len(tokens))
             self.total += 1
         if self._window.first != first:
@@ -238,12 +248,15 @@ class Strand:
             cache: Holds the opening; is taken over.
             computed: Tokens of the opening.
         """
+        assert self.cache is None
+        told = self.total  # how far the window was told
         if not job.oldest <= self._base + self._window.first <= self.total <= job.total:
             # Another past than we knew, or one that is no longer held.
             self._window = prompt.Window(self._budget)
-            self._base = self.total = job.oldest
-            self.seen = computed
-        self.drop()
+            self._base = told = job.oldest
+            if self.total > job.total:
+                self.total = job.oldest
+                self._action, self._counted = 0, False
         self.cache = cache
         self.computed = computed
         self.seen = self.seen or computed
@@ -251,9 +264,14 @@ class Strand:
         for number in range(self._base + self._window.first, job.total):
             step = job.at(number)
             turns[number] = [*self._renderer.action(step, number), *self._renderer.answered(step)]
-            if number >= self.total:
+            if number >= told:
                 self._window.add(len(turns[number]))
+            if number == self.total and self._action:
+                self.seen += len(self._renderer.closing) if self._counted else len(turns[number]) - self._action
+            elif number >= self.total:
                 self.seen += len(turns[number])
+        if self.total < job.total:
+            self._action, self._counted = 0, False
         self.total = job.total
         self.first = self._base + self._window.first
         for number in range(self.first, job.total):
@@ -316,18 +334,15 @@ class Strand:
         self._window.add(self._action + size)
         self.total += 1
         self._open = self._drafted = self._snapshot = None
+        self._action, self._counted = 0, False
 
     def _open_action(self, job: Job) -> None:
         if self._open is None:
             tokens = self._renderer.action(job.step, job.total)
-            self._append(tokens)
+            self.pending += tokens
+            self.seen += max(0, len(tokens) - self._action)
             self._open = job.step
             self._action = len(tokens)
-            self._counted = False
-
-    def _append(self, tokens: list[int]) -> None:
-        self.pending += tokens
-        self.seen += len(tokens)
 
 
 def _same_action(step: Step, other: Step) -> bool:
