@@ -17,6 +17,7 @@ from verifierd.types import (
     Origin,
     Record,
     Seconds,
+    Signal,
     Step,
     Tokens,
     Verdict,
@@ -108,6 +109,30 @@ def test_verdict_moves_what_belongs_to_it() -> None:
     assert found["prediction_seconds_bucket{0.005,shell}"] == 2
     assert found["prediction_seconds_bucket{0.002,shell}"] == 1
     assert found["prediction_tokens_total{prompt}"] == 7
+
+
+def test_a_models_step_moves_what_belongs_to_it() -> None:
+    """Tokens count by kind, time for who was asked last, and a failure also where others decided the step."""
+    metrics = Metrics()
+    metrics.verdict(
+        verdict(
+            VerdictKind.ON_PATH,
+            coverage=0.5,
+            predictor="contracts,mlx",
+            model="m",
+            signals=(Signal(name="role_break", value=1.0),),
+            seconds=Seconds(predict=0.3),
+            tokens=Tokens(prompt=90, cached=80, scored=7, generated=3, computed=16, new=15),
+        )
+    )
+    found = samples(metrics)
+
+    for kind, count in (("prompt", 90), ("cached", 80), ("scored", 7), ("generated", 3), ("computed", 16), ("new", 15)):
+        assert found[f"prediction_tokens_total{{{kind}}}"] == count
+    assert found["simulator_errors_total{role_break}"] == 1
+    assert found["abstentions_total{role_break}"] == 0
+    assert found["prediction_seconds_count{mlx}"] == 1
+    assert found["prediction_seconds_count{contracts}"] == 0
 
 
 def test_stored_verdicts_follow_the_database() -> None:

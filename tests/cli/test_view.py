@@ -3,6 +3,7 @@
 import io
 from typing import Any
 
+import msgspec
 import pytest
 from rich.console import Console, RenderableType
 from rich.text import Text
@@ -127,6 +128,8 @@ def test_what_a_model_said_is_shown() -> None:
     assert shown(line(abstained)) == "· nav #3  uncalibrated  cat f  the model expected “a” here\n"
     failed = verdict(verdict=VerdictKind.ABSTAIN, reason="timeout", detail="no answer", signals=(), model="m")
     assert shown(line(failed)) == "· nav #3  timeout  cat f  no answer\n"
+    long = msgspec.structs.replace(failed, action="x" * 500)
+    assert shown(line(long), width=120) == f"· nav #3  timeout  {'x' * 60}…  no answer\n"
 
 
 def test_long_names_are_shortened_part_by_part() -> None:

@@ -38,6 +38,7 @@ _MOST_LINES = 24
 _MOST_SIGNALS = 4
 _MOST_TOOLS = 12
 _CONTEXT = 2
+_ACTION = 60
 _NAME = 20
 _TOOL = 32
 
@@ -73,10 +74,14 @@ def line(verdict: Verdict) -> Text:
     text.append(f"{short(verdict.trajectory)} #{verdict.step}", style="cyan")
     if verdict.verdict is VerdictKind.ABSTAIN:
         text.append(f"  {verdict.reason}", style="dim")
-    text.append(f"  {_one_line(verdict.action)}")
+    action = _one_line(verdict.action)
+    said = ""
     if verdict.verdict is VerdictKind.ABSTAIN and verdict.model is not None:
-        suspect = next((signal.detail for signal in verdict.signals if signal.name == "suspect"), verdict.detail)
-        text.append(f"  {_one_line(suspect)}" if suspect else "", style="dim")
+        said = next((signal.detail for signal in verdict.signals if signal.name == "suspect"), verdict.detail)
+    if said and len(action) > _ACTION:
+        action = f"{action[:_ACTION]}…"
+    text.append(f"  {action}")
+    text.append(f"  {_one_line(said)}" if said else "", style="dim")
     return text
 
 
