@@ -15,7 +15,7 @@ from verifierd.config import ModelConfig
 from verifierd.errors import PredictorError
 from verifierd.predictors import memory, tiny
 
-__all__ = ("DEFAULT", "Found", "Loaded", "fetch_command", "find", "fit", "load")
+__all__ = ("DEFAULT", "Found", "Loaded", "check_fit", "fetch_command", "find", "fit", "load", "metal_limit")
 
 DEFAULT = "jedisct1/Qwen-AgentWorld-35B-A3B-oQ4-MLX"
 """The model that is meant where none is named."""
@@ -112,6 +112,22 @@ def fit(found: Found, settings: ModelConfig) -> memory.Estimate:
     )
 
 
+def metal_limit() -> int | None:
+    """Bytes that Metal may hold; None where there is no Metal."""
+    import mlx.core as mx  # noqa: PLC0415 - loads the engine
+
+    return int(mx.device_info()["max_recommended_working_set_size"]) if mx.metal.is_available() else None
+
+
+def check_fit(needed: memory.Estimate, settings: ModelConfig) -> None:
+    """Refuse a model that will not fit, unless that is overridden.
+
+    Raises:
+        PredictorError: It does not.
+    """
+    memory.fits(needed, memory.available(), metal_limit=metal_limit(), override=settings.memory_override)
+
+
 def load(found: Found, settings: ModelConfig, say: Callable[[str], None]) -> Loaded:
     """Load a model, on the thread that is to use it.
 
@@ -123,14 +139,11 @@ def load(found: Found, settings: ModelConfig, say: Callable[[str], None]) -> Loa
     Raises:
         PredictorError: It does not fit, or is damaged, or lacks what it needs.
     """
-    import mlx.core as mx  # noqa: PLC0415 - loads the engine
-
     needed = fit(found, settings)
     say(f"{found.label} needs about {needed.total / 1e9:.2f} GB:")
     for line in memory.lines(needed):
         say(f"  {line}")
-    metal = int(mx.device_info()["max_recommended_working_set_size"]) if mx.metal.is_available() else None
-    memory.fits(needed, memory.available(), metal_limit=metal, override=settings.memory_override)
+    check_fit(needed, settings)
     say(f"loading {found.weight_bytes / 1e9:.2f} GB of weights from {found.folder}")
     from mlx_lm.utils import load as load_model  # noqa: PLC0415 - loads the engine
     from transformers.utils import logging  # noqa: PLC0415 - as above
@@ -205,6 +218,8 @@ def _config(folder: Path) -> dict[str, Any]:
         raise PredictorError(f"{file}: no JSON: {error}", hint="Download the model again.") from error
     if not isinstance(config, dict):
         raise PredictorError(f"{file}: no JSON object", hint="Download the model again.")
+    if not isinstance(config.get("model_type"), str):
+        raise PredictorError(f"{file}: has no `model_type`", hint="This is no model that mlx-lm can load.")
     return config
 
 

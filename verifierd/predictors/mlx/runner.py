@@ -16,6 +16,12 @@ from verifierd.types import Abstain, Likelihood, Prediction, Step
 
 __all__ = ("ModelRunner",)
 
+_LOOK_AHEAD = 64
+"""Tokens of what came that are compared with one that was expected: it may spell what several do."""
+
+_PART_OF_A_CHARACTER = "\ufffd"
+"""How tokenizers write bytes that are no whole character."""
+
 
 class ModelRunner:
     """A loaded model that predicts. It belongs to the thread that makes it.
@@ -118,18 +124,27 @@ class ModelRunner:
         ends = token in self._template.ends
         said = "" if ends else self._template.decode([token])
         if agreed >= draft.first:
-            place = agreed - draft.first
-            came = step.observation[draft.starts[place] :].rstrip() if place < len(draft.starts) else ""
-            return "", None if said and came.startswith(said) else said
+            came = self._template.decode(draft.ids[agreed : min(draft.last, agreed + _LOOK_AHEAD)]).rstrip()
+            return "", self._expected(said, came, ends=ends)
         wrapper = prompt.before(step, self._form)
         begun = self._template.decode(draft.ids[:agreed]) + said
         if begun.startswith(wrapper.rstrip()):
             said = begun[len(wrapper.rstrip()) :].lstrip("\n")
             came = step.observation.strip()
-            return "", None if (said and came.startswith(said)) or not (said or came or ends) else said
+            same = came.startswith(said.rstrip(_PART_OF_A_CHARACTER)) if said else not ends
+            return "", None if same else said
         if wrapper.startswith(begun) and not ends:
             return "", None
         return f"the model would answer “{begun[:60]}”, which is no observation", None
+
+    def _expected(self, said: str, came: str, *, ends: bool) -> str | None:
+        """What was expected in place of what came, if it shows."""
+        if ends:
+            return "" if came else None  # what is left is a closing tag at most
+        if not came and not said.strip():
+            return None  # white space at the end is not compared
+        rest = came + prompt.after(self._form)
+        return None if rest.startswith(said.rstrip(_PART_OF_A_CHARACTER)) else said
 
 
 def _throughout(draft: Draft, agreed: int) -> bool:
