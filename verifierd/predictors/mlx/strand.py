@@ -105,9 +105,10 @@ class Renderer:
         """An action with what follows it in any case; `number` counts from 0."""
         text = prompt.user_turn(step, number + 1, self._form)
         # No tokenizer makes so few tokens of a text; four is the most that a character becomes.
-        ids = None if len(text) > 8 * self._longest else self._template.encode(text).ids
-        if ids is None or len(ids) > self._longest:
-            ids = self._template.encode(prompt.elide(text, self._longest // 4)).ids
+        longest = self._longest - len(self._shared) - len(self.lead)
+        ids = None if len(text) > 8 * longest else self._template.encode(text).ids
+        if ids is None or len(ids) > longest:
+            ids = self._template.encode(prompt.elide(text, longest // 4)).ids
         return [*ids, *self._shared]
 
     def answered(self, step: Step) -> list[int]:
@@ -146,6 +147,11 @@ class Renderer:
 class Strand:
     """What is known of one trajectory.
 
+    Args:
+        renderer: Writes turns as tokens.
+        domain: Whose opening the conversation has.
+        budget: Tokens of the turns of the past.
+
     Attributes:
         cache: The prompt cache, None while nothing is computed.
         computed: Tokens that it holds.
@@ -155,7 +161,8 @@ class Strand:
         first: The first of them that is still in it; the older ones were dropped.
     """
 
-    def __init__(self, renderer: Renderer, budget: int) -> None:
+    def __init__(self, renderer: Renderer, domain: str, budget: int) -> None:
+        self.domain = domain
         self.cache: Cache | None = None
         self.computed = 0
         self.pending: list[int] = []

@@ -137,16 +137,16 @@ class Verifier:
 
     def _work(self, job: Job, stopped: Stopped) -> "_Work":
         strand = self._strands.get(job.key)
+        known = len(self._openings)
         if strand is None:
-            strand = Strand(self._renderer, self._limits.context - self._limits.longest)
-            self._strands[job.key] = strand
+            domain = (job.history[0] if job.history else job.step).domain
+            room = self._limits.context - self._opening(domain, stopped)[2] - 2 * self._limits.longest
+            strand = self._strands[job.key] = Strand(self._renderer, domain, room)
         self._strands.move_to_end(job.key)
         seen = strand.seen
         computed = 0
         if not strand.follow(job):
-            known = len(self._openings)
-            first = job.history[0] if job.history else job.step
-            cache, snapshot, size = self._opening(first.domain, stopped)
+            cache, snapshot, size = self._opening(strand.domain, stopped)
             computed = size if len(self._openings) > known else 0
             strand.begin(job, snapshot.branch(cache), size)
         return _Work(
