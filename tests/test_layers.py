@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "verifierd"
 
 LAYERS = (
     ("verifierd", "types", "errors"),
-    ("stages", "commandline", "config", "metrics", "policy", "bundled", "sanitize", "redact", "log", "store"),
+    ("stages", "commandline", "config", "metrics", "policy", "calibration", "bundled", "sanitize", "redact", "log", "store"),
     ("contracts",),
     ("sources", "adapters", "predictors", "scoring", "sinks"),
     ("pipeline", "http"),
