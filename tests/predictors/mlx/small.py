@@ -12,7 +12,7 @@ import mlx.core as mx
 import mlx_lm
 import numpy as np
 from mlx_lm.generate import generate_step
-from mlx_lm.models.cache import ArraysCache, KVCache
+from mlx_lm.models.cache import ArraysCache, KVCache, RotatingKVCache
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from verifierd.predictors import prompt, tiny
@@ -114,6 +114,25 @@ class Ledger:
     def make_cache(self) -> list[Any]:
         """An empty cache."""
         return [ArraysCache(1), KVCache()]
+
+
+class Rotating:
+    """A model that attends to the last tokens only; its cache cannot be cut back, nor be put into a batch here."""
+
+    def __init__(self, inner: Any) -> None:
+        self.layers = inner.layers
+        self.model = inner.model
+        self.lm_head = inner.lm_head
+        self._inner = inner
+
+    def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
+        """Logits."""
+        logits: mx.array = self._inner(tokens, cache=cache)
+        return logits
+
+    def make_cache(self) -> list[Any]:
+        """An empty cache."""
+        return [RotatingKVCache(max_size=64) for _ in self.layers]
 
 
 def entries(cache: list[Any]) -> list[int]:

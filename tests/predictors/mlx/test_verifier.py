@@ -26,6 +26,9 @@ CAP = 14
 CHUNK = 12
 """Tokens of a pass, over all rows: four of each in a batch of three."""
 
+ROOM = {"tiny": 230_000, "tiny-attention": 460_000}
+"""Bytes for the caches: of three trajectories not all can stay."""
+
 TIE = 1e-3
 """Where the two highest logits are closer than this, either may win: a pass over many tokens rounds otherwise."""
 
@@ -152,7 +155,7 @@ def test_greedy_decoding(name: str, history: Literal["stable", "template"], prom
     while cases < CASES:
         rows = range(draw.choice([1, 3]))
         verifier = small.verifier(
-            model, prompts, history=history, chunk=CHUNK, max_tokens=CAP, decode=True, cache_bytes=230_000
+            model, prompts, history=history, chunk=CHUNK, max_tokens=CAP, decode=True, cache_bytes=ROOM[name]
         )
         pasts: list[list[Step]] = [[] for _ in rows]
         for number in range(2):
@@ -176,8 +179,24 @@ def test_greedy_decoding(name: str, history: Literal["stable", "template"], prom
                     np.testing.assert_allclose(logits, expected, atol=TOLERANCE, rtol=0)
             for row in rows:
                 pasts[row] = [*pasts[row], steps[row]]
-    print(kinds, ties, evicted, batches)
     assert ties <= 0.1 * cases
     assert all(kinds[kind] >= 5 for kind in KINDS)
     assert evicted
     assert batches
+
+
+def test_other_kinds_of_caches(prompts: Path) -> None:
+    """Trajectories whose caches can neither be cut back nor batched are predicted one by one, from copies."""
+    model = small.Rotating(small.writer("tiny-attention"))
+    verifier = small.verifier(model, prompts, max_tokens=CAP, decode=True)
+    for observation in ("A", "SOMETHING ELSE", "A"):
+        jobs = [small.job([ran("ls", "B")], ran(f"run {row}", observation), key=(row,)) for row in range(2)]
+        outcomes = verifier.run(jobs)
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            (alone,) = small.verifier(model, prompts, max_tokens=CAP, decode=True).run([job])
+            assert outcome.greedy == alone.greedy
+            assert outcome.scored is not None
+            assert alone.scored is not None
+            np.testing.assert_allclose(outcome.scored.surprisal, alone.scored.surprisal, atol=TOLERANCE)
+            (again,) = verifier.run([job])
+            assert again.greedy == alone.greedy
