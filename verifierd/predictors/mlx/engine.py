@@ -5,6 +5,7 @@ blocks an event loop: a step is handed in, and its prediction comes back to the 
 """
 
 import asyncio
+import atexit
 import threading
 import traceback
 from collections import deque
@@ -93,6 +94,7 @@ class Engine:
             # The loop stands still meanwhile, but the first Ctrl-C cancels its task: that must not wait for gigabytes.
             if _cancelled():
                 self._closing = True
+                atexit.register(self._ended.wait, _END_SECONDS)
                 raise asyncio.CancelledError
         if self._failure is not None:
             raise self._failure
