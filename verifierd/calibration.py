@@ -771,4 +771,4 @@ def _maxima(p: Floats, part: Table, growth: Growth) -> Floats:
 
 def _trimmed(part: Table, maxima: Floats, share: float) -> Table:
     """Without the given share of the trajectories, those of the largest maxima."""
-    return part.take(np.sort(np.argsort(maxima, kind="stable")[: len(maxima) - round(share * len(maxima))]))
+    return part.take(np.sort(np.argsort(maxima, kind="stable")[: len(maxima) - int(share * len(maxima))]))
