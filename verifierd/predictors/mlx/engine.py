@@ -24,7 +24,7 @@ __all__ = ("Engine", "OutOfMemory", "Runner", "Unwanted")
 _LOOK_SECONDS = 0.05
 """How often it is looked whether the thread has got ready, or has ended."""
 
-_END_SECONDS = 5.0
+_END_SECONDS = 20.0
 """How long a pass may take to its next chunk when the engine is closed; then it is left to itself."""
 
 _log = structlog.get_logger(component="mlx")
