@@ -1,6 +1,6 @@
 """Takes whole files through the pipeline, once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -81,13 +81,21 @@ async def replay(
                     except (SourceError, FormatError) as error:
                         tell(error)
 
-        try:
-            async with anyio.create_task_group() as tasks:
-                for _ in range(at_once(choice)):
-                    tasks.start_soon(work)
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
+        await _together(work, at_once(choice))
         return [done[number] for number in sorted(done)]
+
+
+async def _together(work: Callable[[], Awaitable[None]], count: int) -> None:
+    """So many workers; an error of one ends all, and is told as it is."""
+    if count == 1:
+        await work()
+        return
+    try:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(count):
+                tasks.start_soon(work)
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
 
 
 async def _apart(files: Sequence[Path | None], choice: Choice, format: str) -> list[list[int]]:
