@@ -1,6 +1,7 @@
 # make run    set everything up and watch the agents on this machine, and the bundled samples
 # make test   set everything up and run the tests
 # make lint   the checks that the tests do not make
+# make bench  set everything up and measure what predictions cost here
 
 ifndef PYTHON
 PYTHON := $(shell for p in python3.13 python3.12 python3.11 python3; do \
@@ -9,7 +10,7 @@ endif
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint samples certify clean
+.PHONY: run test lint bench samples certify clean
 
 run: $(VENV)/.run
 	$(BIN)/verifierd run --config deploy/quickstart.toml
@@ -21,6 +22,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# What predictions cost here. With a real model: make bench MODEL=NAME.
+bench: $(VENV)/.run
+	$(BIN)/verifierd bench speed $(if $(MODEL),--model $(MODEL))
 
 # Record the bundled sample trajectories anew, from real shells.
 samples: $(VENV)/.dev

@@ -17,6 +17,7 @@ __all__ = ("main", "tell")
 _COMMANDS = {
     "run": "Watch agents' logs and judge each step as it happens.",
     "replay": "Judge recorded trajectories and sum up.",
+    "bench": "Run benchmarks: what predictors cost and can do.",
     "inspect": "Say what is in logs: formats, trajectories, steps, kinds. Predicts nothing.",
     "doctor": "Say what works on this machine, what does not, and how to mend it.",
     "config": "Write a configuration to start from, or check one.",

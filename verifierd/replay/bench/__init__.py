@@ -1,0 +1,1 @@
+"""`verifierd bench`: suites are documents, `ENGINES` says which function measures each."""

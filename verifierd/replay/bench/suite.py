@@ -1,0 +1,215 @@
+"""Suites: documents that say what is measured, how much of it, and what others published."""
+
+import os
+import platform
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from verifierd import __version__
+from verifierd.bundled import root
+from verifierd.composition import Choice
+from verifierd.config import convert, names_file
+from verifierd.errors import ConfigError
+from verifierd.replay.bench.figures import Results
+
+__all__ = ("ENGINES", "Known", "Measured", "Report", "Request", "Size", "Suite", "load", "measure", "names")
+
+Size = Literal["smoke", "full"]
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a suite's document knows of a figure.
+
+    Attributes:
+        says: What it means, and which way is better.
+        unit: What it is counted in; empty for ratios.
+        wanted: A condition such as `>= 4` that it should meet.
+        published: What others, or an earlier measurement, found.
+        source: Where that stands, and under which conditions it was found.
+    """
+
+    says: str
+    unit: str = ""
+    wanted: str = ""
+    published: float | None = None
+    source: str = ""
+
+
+class Suite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One document of `replay/suites`.
+
+    Attributes:
+        name: What it is called by.
+        description: One sentence.
+        engine: Which function measures, of `ENGINES`.
+        predictor: Who is measured, unless an option says another.
+        model: Its model, unless an option names another; None for the predictor's own default.
+        smoke, full: The engine's parameters: a quick look, and the real thing.
+        figures: What is known of each figure.
+    """
+
+    name: str
+    description: str
+    engine: str
+    smoke: dict[str, Any]
+    full: dict[str, Any]
+    predictor: str = "mlx"
+    model: str | None = None
+    figures: dict[str, Known] = {}
+
+    def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise ValueError(f"`engine` is `{self.engine}`; known ones: {', '.join(ENGINES)}")
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine is asked.
+
+    Attributes:
+        parameters: The document's, for the size.
+        choice: Predictor, model and policy.
+        runs: How often a comparison is repeated; None for what the parameters say.
+        seed: Of whatever is random.
+        say: Told what happens.
+    """
+
+    parameters: Mapping[str, Any]
+    choice: Choice
+    runs: int | None
+    seed: int
+    say: Callable[[str], None]
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine found.
+
+    Attributes:
+        model: The model with its revision; a random one says so. None if there was none.
+        results: The figures by name.
+        host: What the engine knows of the machine.
+        warning: What a reader must know before reading the figures.
+    """
+
+    model: str | None
+    results: Results
+    host: dict[str, Any] = {}
+    warning: str = ""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What `bench --json` prints."""
+
+    suite: str
+    predictor: str
+    model: str | None
+    size: Size
+    seed: int
+    results: Results
+    published: dict[str, float]
+    host: dict[str, Any]
+    warning: str
+
+
+def _speed(request: Request) -> Measured:
+    try:
+        from verifierd.replay.bench.speed import speed  # noqa: PLC0415 - loads the engine
+    except ImportError as error:
+        raise ConfigError(
+            f"the suite `speed` cannot run here: {error}",
+            hint="mlx-lm needs Apple silicon or Linux: pip install mlx-lm, on Linux with mlx[cpu] or mlx[cuda12].",
+        ) from error
+    return speed(request)
+
+
+ENGINES: dict[str, Callable[[Request], Measured]] = {
+    "speed": _speed,
+}
+"""Who measures: a suite's document names one."""
+
+
+def names() -> list[str]:
+    """The bundled suites."""
+    folder = root("replay") / "suites"
+    return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
+
+
+def load(name: str) -> Suite:
+    """A bundled suite by name, or a file: a suffix or a separator makes it a path.
+
+    Raises:
+        ConfigError: It does not exist, or has an unknown key or an impossible value.
+    """
+    if not names_file(name):
+        if name not in names():
+            raise ConfigError(f"no suite is called `{name}`", hint=f"Known suites: {', '.join(names())}.")
+        return convert((root("replay") / "suites" / f"{name}.toml").read_text(encoding="utf-8"), name, Suite)
+    try:
+        text = Path(name).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{name}: cannot read the suite: {getattr(error, 'strerror', None) or error}",
+            hint=f"Name an existing TOML file, or one of: {', '.join(names())}.",
+        ) from error
+    return convert(text, name, Suite)
+
+
+def measure(
+    suite: Suite,
+    choice: Choice,
+    *,
+    size: Size = "full",
+    runs: int | None = None,
+    seed: int = 0,
+    say: Callable[[str], None] = lambda _line: None,
+) -> Report:
+    """Run a suite.
+
+    Args:
+        suite: The suite.
+        choice: Predictor and model; where it names none, the suite's are taken.
+        size: How much is done.
+        runs: How often a comparison is repeated; None for what the suite says.
+        seed: Of whatever is random.
+        say: Told what happens.
+
+    Raises:
+        ConfigError: A parameter is wrong, or the predictor is none that this suite measures.
+        PredictorError: The predictor cannot start here.
+    """
+    predictor = choice.predictor or suite.predictor
+    model = msgspec.structs.replace(choice.model, name=choice.model.name or suite.model)
+    measured = ENGINES[suite.engine](
+        Request(
+            parameters=suite.smoke if size == "smoke" else suite.full,
+            choice=msgspec.structs.replace(choice, predictor=predictor, model=model),
+            runs=runs,
+            seed=seed,
+            say=say,
+        )
+    )
+    return Report(
+        suite=suite.name,
+        predictor=predictor,
+        model=measured.model,
+        size=size,
+        seed=seed,
+        results=measured.results,
+        published={name: known.published for name, known in suite.figures.items() if known.published is not None},
+        host=_host() | measured.host,
+        warning=measured.warning,
+    )
+
+
+def _host() -> dict[str, Any]:
+    load_average = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return {
+        "verifierd": __version__,
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "load_average": load_average,
+    }
