@@ -90,12 +90,20 @@ async def _together(work: Callable[[], Awaitable[None]], count: int) -> None:
     if count == 1:
         await work()
         return
-    try:
-        async with anyio.create_task_group() as tasks:
-            for _ in range(count):
-                tasks.start_soon(work)
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+    failures: list[BaseException] = []
+
+    async def one() -> None:
+        try:
+            await work()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - raised below; a SystemExit must not break the loop
+            failures.append(error)
+            tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(count):
+            tasks.start_soon(one)
+    if failures:
+        raise failures[0]
 
 
 async def _apart(files: Sequence[Path | None], choice: Choice, format: str) -> list[list[int]]:
