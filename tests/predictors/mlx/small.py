@@ -12,7 +12,7 @@ import mlx.core as mx
 import mlx_lm
 import numpy as np
 from mlx_lm.generate import generate_step
-from mlx_lm.models.cache import ArraysCache, KVCache, RotatingKVCache
+from mlx_lm.models import cache as untyped
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from verifierd.predictors import prompt, tiny
@@ -21,6 +21,8 @@ from verifierd.predictors.mlx.strand import Job, Renderer
 from verifierd.predictors.mlx.template import ChatTemplate
 from verifierd.predictors.mlx.verifier import Limits, Verifier
 from verifierd.types import Step
+
+kinds: Any = untyped
 
 FORM = prompt.Form(wrapper="none", action="command")
 
@@ -52,7 +54,7 @@ VOCABULARY = 256 + len(tiny.MERGES) + len(tiny.MARKS)
 @cache
 def loaded(name: str) -> Any:
     """A tiny model's first two layers, one of each kind, with the vocabulary of `tokenizer`."""
-    model = mlx_lm.load(str(tiny.ready(name)))[0]
+    model: Any = mlx_lm.load(str(tiny.ready(name)))[0]
     inner = getattr(model, "language_model", model)
     inner.model.layers = inner.model.layers[:2]
     for part in (inner.model.embed_tokens, inner.lm_head):
@@ -113,7 +115,7 @@ class Ledger:
 
     def make_cache(self) -> list[Any]:
         """An empty cache."""
-        return [ArraysCache(1), KVCache()]
+        return [kinds.ArraysCache(1), kinds.KVCache()]
 
 
 class Rotating:
@@ -132,7 +134,7 @@ class Rotating:
 
     def make_cache(self) -> list[Any]:
         """An empty cache."""
-        return [RotatingKVCache(max_size=64) for _ in self.layers]
+        return [kinds.RotatingKVCache(max_size=64) for _ in self.layers]
 
 
 def entries(cache: list[Any]) -> list[int]:
