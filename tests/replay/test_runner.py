@@ -163,13 +163,16 @@ async def test_a_limit_takes_the_first_steps_though_a_model_is_asked(tmp_path: P
     assert [(v.trajectory, v.step) for v in kept.verdicts] == [("a", 1), ("a", 2), ("a", 3), ("b", 1)]
 
 
-async def test_an_error_of_a_sink_ends_it_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [BrokenPipeError, SystemExit])
+@pytest.mark.parametrize("at_once", [1, 4])
+async def test_an_error_of_a_sink_ends_it_as_it_is(tmp_path: Path, error: type[BaseException], at_once: int) -> None:
     """Who reads what is printed may leave: that is told as what it is, whatever runs beside it."""
 
     class Leaves(Keep):
         async def emit(self, _verdicts: object) -> None:
-            raise BrokenPipeError
+            raise error
 
     (tmp_path / "a.jsonl").write_bytes(jsonl(*echo("a", 2)))
-    with pytest.raises(BrokenPipeError):
-        await replay([tmp_path / "a.jsonl"], Choice(predictor="scripted"), sinks=[Leaves()])
+    choice = Choice(predictor="scripted") if at_once == 1 else _asking(tmp_path, at_once)
+    with pytest.raises(error):
+        await replay([tmp_path / "a.jsonl"], choice, sinks=[Leaves()])
