@@ -13,6 +13,7 @@ from verifierd.contracts.compose import compose
 from verifierd.contracts.document import Family, Program, Rule
 from verifierd.contracts.facts import FACTS
 from verifierd.contracts.facts.base import Finding
+from verifierd.contracts.state.effects import effects, written
 from verifierd.contracts.state.profile import Profile, foreign
 from verifierd.contracts.state.session import Session
 from verifierd.errors import ContractError
@@ -117,13 +118,26 @@ class Contracts:
         if profile.rewritten:
             return []
         read, called = self.read(profile, step)
-        found = [
-            [self._said(self._by_program.get(call.name, []), call, session)
-             if call is not None and profile.applies(call) else []
-             for call in part.stages]
-            for part in read
-        ]  # fmt: skip
+        found = [self._of_part(part, session) for part in read]
         return _tolerant(compose(read, found, self.programs), foreign(called))
+
+    def _of_part(self, part: Part, session: Session) -> list[list[Constraint]]:
+        """What the rules say of each stage of a pipeline; what it may change is noted for what comes after it."""
+        before, own = session.earlier, effects(part)
+        result: list[list[Constraint]] = []
+        for number, call in enumerate(part.stages):
+            rules = self._by_program.get(call.name, []) if call is not None and session.profile.applies(call) else []
+            if call is None or not rules:
+                result.append([])
+                continue
+            session.earlier = before | written(call.command)  # a file is opened before the program runs
+            for other in own[:number] + own[number + 1 :]:
+                session.earlier |= other
+            result.append(self._said(rules, call, session))
+        session.earlier = before
+        for one in own:
+            session.earlier |= one
+        return result
 
     def _said(self, rules: Sequence[Rule], call: Call, session: Session) -> list[Constraint]:
         """What the rules say of one call."""

@@ -6,7 +6,7 @@ import pytest
 from tests.helpers import ran
 from verifierd.contracts.document import bundled
 from verifierd.contracts.engine import Contracts
-from verifierd.contracts.state.changes import Status, calm
+from verifierd.contracts.state.changes import Status
 from verifierd.contracts.state.session import Session
 from verifierd.types import Action, Step
 
@@ -166,19 +166,3 @@ def test_an_answer_is_kept_while_nothing_is_written() -> None:
     _observe(session, ("git add a", ""))
 
     assert session.repository.changes.answer(diff) is None
-
-
-@pytest.mark.parametrize(
-    "command", ["find . -name '*.py' | sort", "rg -n 'a|b' src; git status", "tree | uniq -c", 'grep "x;y" a']
-)
-def test_a_glance_tells_what_writes_nothing(command: str) -> None:
-    """Listings and searches, whatever they look for."""
-    assert calm(Action(tool="Bash", input={}, command=command))
-
-
-@pytest.mark.parametrize(
-    "command", ["find . -delete", "sort -o a b", "uniq a b", "rg 'a' && rm b", 'rg "$(rm b)"', "grep 'a' b > c"]
-)
-def test_when_in_doubt_it_may_write(command: str) -> None:
-    """Any word that is not known to be harmless."""
-    assert not calm(Action(tool="Bash", input={}, command=command))

@@ -7,7 +7,7 @@ import pytest
 from verifierd.contracts.calls import parts, tool_call
 from verifierd.contracts.document import bundled
 from verifierd.contracts.engine import Contracts
-from verifierd.contracts.state.files import Files, Hunk, patched, peaceful, window
+from verifierd.contracts.state.files import Files, Hunk, patched, window
 from verifierd.types import Action, Origin, Step
 
 PROGRAMS = Contracts(bundled()).programs
@@ -385,19 +385,6 @@ def test_the_number_of_files_is_bounded() -> None:
         files.learn(f"/repo/f{number}.py", [(1, "x")])
 
     assert len(list(files.under("/repo", 10_000))) == 1_000
-
-
-def test_a_sibling_that_may_write_is_seen() -> None:
-    """What runs beside a step must surely write nothing."""
-    files = Files()
-
-    assert files.steady(None, (Action(tool="Read"), Action(tool="Bash", command="ls | head 2>&1")))
-    assert not files.steady(None, (Action(tool="Edit"),))
-    assert not files.steady(None, None)
-    assert not files.steady("2", ())
-    assert not peaceful(Action(tool="Bash", command="make fmt; ls"))
-    assert not peaceful(Action(tool="Bash", command="echo x > a.py"))
-    assert peaceful(Action(tool="Bash", command="sed -n '1,5p' a.py 2>/dev/null && git log -3"))
 
 
 def test_memory_is_bounded() -> None:

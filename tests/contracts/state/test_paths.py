@@ -118,22 +118,3 @@ def test_a_name_in_another_case_is_the_same_file_to_some() -> None:
 def test_names_within_a_directory() -> None:
     """Only those right in it."""
     assert dict(_after("mkdir -p a/b c", "rm d").within("/work/p")) == {"c": True, "d": False}
-
-
-def test_only_harmless_actions_may_run_beside() -> None:
-    """Of the same turn."""
-    paths = _after("mkdir a")
-
-    assert paths.settled("1", ())
-    assert paths.settled("1", (Action(tool="Read"),))
-    assert not paths.settled("1", (Action(tool="Bash", command="ls"),))
-    assert not paths.settled("1", None)
-    assert not paths.settled("2", ())
-
-
-def test_memory_is_bounded() -> None:
-    """However much a session makes."""
-    paths = _after(*(f"mkdir d{number}" for number in range(1100)))
-
-    assert paths.exists("/work/p/d0") is None
-    assert paths.exists("/work/p/d1099") is True

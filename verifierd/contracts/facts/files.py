@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from verifierd.contracts.calls import Call, path_in
 from verifierd.contracts.checks import escaped
 from verifierd.contracts.facts.base import Fact, Finding
+from verifierd.contracts.state.effects import Effect
 from verifierd.contracts.state.files import patch_text, patched, window
 from verifierd.contracts.state.session import Session
 
@@ -79,7 +80,7 @@ def _cut(known: Mapping[int, str], first: int, last: int | None) -> dict[int, st
 
 def _known(session: Session, path: str, *, edited: bool = False) -> Mapping[int, str]:
     """The lines of a file that read so; none where somebody else may have written."""
-    if not session.files.steady(session.turn, session.siblings):
+    if not session.keeps(Effect.TEXTS):
         return {}
     lines = session.files.known(path, edited=edited)
     # Long lines are cut, and what is no text is shown in more than one way.
@@ -143,7 +144,7 @@ def snippet_known(call: Call, session: Session) -> Iterable[Finding]:
     new = call.input.get("new_string", call.input.get("new_str", ""))
     if not isinstance(path, str) or not isinstance(old, str) or not isinstance(new, str):
         return
-    if call.input.get("replace_all") or not session.files.steady(session.turn, session.siblings):
+    if call.input.get("replace_all") or not session.keeps(Effect.TEXTS):
         return
     known = session.files.after(path_in(call.cwd, path), old, new, drops_line="old_string" in call.input)
     known = {number: text for number, text in known.items() if len(text) < _LONGEST_LINE and "\ufffd" not in text}
@@ -181,7 +182,7 @@ def found_known(call: Call, session: Session) -> Iterable[Finding]:
     if known := _short(_known(session, folder)):
         yield Finding(known=known, text=r"^(?P<line>\d+)[:-](?P<text>.*)$")
         return
-    if not session.files.steady(session.turn, session.siblings):
+    if not session.keeps(Effect.TEXTS):
         return
     cwd = path_in(None, call.cwd)
     for path, lines in session.files.under(folder, _MOST_FILES):

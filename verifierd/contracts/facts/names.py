@@ -8,6 +8,7 @@ import msgspec
 from verifierd.commandline.reading import Word
 from verifierd.contracts.calls import Call
 from verifierd.contracts.facts.base import Fact, Finding
+from verifierd.contracts.state.effects import Effect
 from verifierd.contracts.state.session import Session
 
 __all__ = ("FACTS",)
@@ -164,7 +165,7 @@ def _within(call: Call, session: Session) -> list[tuple[str, bool]]:
 
 
 def _is_settled(session: Session) -> bool:
-    return session.paths.settled(session.turn, session.siblings)
+    return session.keeps(Effect.NAMES)
 
 
 def _search(call: Call) -> _Search | None:

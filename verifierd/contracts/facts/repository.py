@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from verifierd.contracts.calls import Call
 from verifierd.contracts.facts.base import Fact, Finding
 from verifierd.contracts.state.changes import Status, looks_elsewhere
-from verifierd.contracts.state.repository import Tree, harmless
+from verifierd.contracts.state.effects import Effect
+from verifierd.contracts.state.repository import Tree
 from verifierd.contracts.state.session import Session
 
 __all__ = ("FACTS",)
@@ -408,9 +409,7 @@ def commit_subject(call: Call, session: Session) -> Iterable[Finding]:
 
 
 def _tree(call: Call, session: Session) -> Tree | None:
-    if session.siblings is None or not all(harmless(action) for action in session.siblings):
-        return None
-    return session.repository.tree(call.cwd, session.turn)
+    return session.repository.tree(call.cwd) if session.keeps(Effect.HISTORY) else None
 
 
 def _branch(fact: Fact) -> Fact:
@@ -495,12 +494,7 @@ _HEADINGS: Mapping[str, str] = {
 def _status(call: Call, session: Session) -> Status | None:
     """What is known of the changes where a call runs, if nobody else can have written."""
     changes = session.repository.changes
-    if (
-        call.cwd is None
-        or looks_elsewhere(call)
-        or not session.profile.alone
-        or not changes.settled(session.turn, session.siblings)
-    ):
+    if call.cwd is None or looks_elsewhere(call) or not session.profile.alone or not session.keeps(Effect.ANYTHING):
         return None
     return changes.status(call.cwd)
 
@@ -601,7 +595,7 @@ def diff_clean(call: Call, session: Session) -> Iterable[Finding]:
 def same_answer(call: Call, session: Session) -> Iterable[Finding]:
     """What the same query printed, with nothing written since."""
     changes = session.repository.changes
-    text = changes.answer(call) if session.profile.alone and changes.settled(session.turn, session.siblings) else None
+    text = changes.answer(call) if session.profile.alone and session.keeps(Effect.ANYTHING) else None
     if text is not None and text.strip():
         yield Finding(text=text)
 

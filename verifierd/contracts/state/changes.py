@@ -12,51 +12,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from verifierd.contracts.calls import Call, Part, path_in
-from verifierd.contracts.state.files import patch_text, patched, peaceful
+from verifierd.contracts.state.effects import Effect, at_a_glance, beside, effect
+from verifierd.contracts.state.files import patch_text, patched
 from verifierd.contracts.tails import cut, visible
-from verifierd.types import Action, ObservationKind, Step
+from verifierd.types import ObservationKind, Step
 
-__all__ = ("Changes", "Status", "calm", "looks_elsewhere")
+__all__ = ("Changes", "Status", "looks_elsewhere")
 
 _MOST_BASES = 12
 _MOST_PATHS = 2_000
 _MOST_ANSWERS = 50
 _LONGEST = 20_000
-_HARMLESS_TOOLS = frozenset({
-    "Glob", "Grep", "LS", "Read", "Skill", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TodoRead", "TodoWrite",
-    "ToolSearch", "WebFetch", "WebSearch", "update_plan", "view_image",
-})  # fmt: skip
-_WRITERS = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write", "apply_patch"})
-_BUILDERS = frozenset({
-    "cargo build", "cargo check", "cargo clippy", "cargo fmt", "cargo test", "eslint", "go build", "go test", "go vet",
-    "gofmt", "goimports", "golangci-lint", "jest", "mypy", "prettier", "pytest", "ruff", "tsc", "vitest",
-})  # fmt: skip
-"""Programs that may write, but neither commit nor take back more than the form of a text."""
-_READERS = frozenset({
-    "[", "basename", "cat", "cd", "cut", "date", "diff", "dirname", "du", "echo", "egrep", "export", "false", "fgrep",
-    "file", "grep", "head", "jq", "ls", "mkdir", "nl", "printf", "pwd", "readlink", "realpath", "rg", "seq", "sleep",
-    "stat", "tail", "test", "tr", "true", "type", "uname", "wc", "which", "whoami",
-    "git blame", "git branch", "git cat-file", "git check-ignore", "git config", "git describe", "git diff",
-    "git fetch", "git grep", "git log", "git ls-files", "git ls-tree", "git merge-base", "git reflog", "git remote",
-    "git rev-list", "git rev-parse", "git shortlog", "git show", "git status", "git symbolic-ref", "git tag",
-})  # fmt: skip
-"""Programs that write no file of the work tree, but for what their output is redirected to."""
-_TELLING = frozenset({"cp", "ln", "mv", "rm", "tee", "touch", "chmod"})
-"""Programs that write what their words name."""
 _ASKING = frozenset({"git branch", "git diff", "git log", "git show"})
 """Queries whose answers stay the same as long as no tracked file is written."""
 _UNLIKE = frozenset({"git branch", "git diff", "git log", "git rev-parse", "git show", "git status"})
 """Queries none of whose first lines looks like one of a short status."""
-_STIRRING = frozenset({"git config", "git fetch", "git remote", "git symbolic-ref", "git tag"})
-"""Of these, those that may change what such a query answers."""
-_PRINTS = re.compile(r"(?:(?:\d+|\$|/[^/]*/)(?:,(?:\d+|\$|/[^/]*/))?[pd];?)+")
-"""A script with which `sed` only prints."""
-_WRITES = re.compile(r"-(?:delete|exec|execdir|ok|okdir|fprint0?|fprintf|fls)$|-\w*o|--(?:output|compress)")
-"""Options with which `find` or `sort` writes."""
-_ACTS = re.compile(r"-(?:delete|exec|execdir|ok|okdir|fprint|fls)|--output|\bsort\b[^\n;&|]* -\w*o|\buniq\b +[^\n|&;-]")
-_LISTERS = re.compile(r"((?:^|[|;&\n])\s*)(?:find|sort|tree|uniq)\b")
-_SOUGHT = re.compile(r"(\b(?:rg|e?grep)\b[^'\"\n|;&]*)(?:'[^']*'|\"[^\"$`\\]*\")")
-"""A pattern that is searched for, in quotes: what it holds is no command."""
 _OTHERS = ("GIT_", "--git-dir", "--work-tree")
 """How a call is told to look at another work tree than the one it runs in."""
 _TIMELY = re.compile(r"relative|human|%[ac]r|\b(?:since|until|after|before)\b|@\{")
@@ -134,10 +104,6 @@ class Changes:
         key = _question(call)
         return self._answers.get(key) if key is not None else None
 
-    def settled(self, turn: str | None, siblings: Sequence[Action] | None) -> bool:
-        """Can nobody have written since the last step, and nothing write beside the one that comes next?"""
-        return turn == self.turn and siblings is not None and all(map(calm, siblings))
-
     def observe(self, step: Step, parts: Sequence[Part], calls: Sequence[Call]) -> None:
         """Learn from what a step wrote or showed, and forget what it may have changed."""
         if step.turn != self.turn:
@@ -145,14 +111,14 @@ class Changes:
             self.turn = step.turn
         if step.observation_kind in {ObservationKind.POLICY_DENIED, ObservationKind.HARNESS_ERROR}:
             return
-        if step.siblings is None or not all(calm(action) or action.tool in _WRITERS for action in step.siblings):
+        if beside(step.siblings) & Effect.UNNAMED:  # the others tell themselves what they wrote
             self._disturb()
         if step.action.command is not None:
             self._shell(step, parts, calls)
-        elif step.tool in _WRITERS:
+        elif step.tool == "apply_patch" or at_a_glance(step.action) == Effect.FILES:
             self._answers.clear()
             self._written(step)
-        elif step.tool not in _HARMLESS_TOOLS:
+        elif at_a_glance(step.action):
             self._disturb()
 
     # --- what is written
@@ -236,25 +202,26 @@ class Changes:
 
     def _ran(self, call: Call, step: Step) -> None:
         """What a program may have written."""
+        changed = effect(call)
         if call.name == "apply_patch":
             self._answers.clear()
             self._patch(call.cwd, call.document or (call.operands or (None,))[-1], sure=bool(step.succeeded))
-        elif call.name == "git add":
+        elif changed == Effect.STAGED:
             self._answers.clear()
             self._stage()
             if call.given("-N", "--intent-to-add"):
                 self._seen.clear()
-        elif call.name in _TELLING or (call.name == "sed" and call.given("-i", "--in-place")):
-            self._answers.clear()
-            self._named(call)
-        elif call.name in _BUILDERS:
-            self._answers.clear()
-            self._open()
-        elif not _reads_only(call):
+        elif changed & Effect.STAGED:
             self._disturb()
             if call.name != "git commit":
                 self._tracked.clear()
-        elif call.name in _STIRRING or (call.name == "git branch" and not _asks_branch(call)):
+        elif changed & Effect.UNNAMED:  # at most the form of a text is taken back
+            self._answers.clear()
+            self._open()
+        elif changed & Effect.FILES and call.name != "mkdir":  # directories alone are nothing to git
+            self._answers.clear()
+            self._named(call)
+        elif changed:
             self._answers.clear()
         self._redirected(call)
 
@@ -352,38 +319,11 @@ class Changes:
                 self._nets.setdefault(path, [])
 
 
-def calm(action: Action) -> bool:
-    """Does an action surely write nothing, as far as its words tell? Some more programs than `peaceful` knows."""
-    command = action.command
-    if command is not None and not _ACTS.search(command):
-        action = msgspec.structs.replace(action, command=_LISTERS.sub(r"\1ls", _SOUGHT.sub(r"\1x", command)))
-    return peaceful(action)
-
-
-def _reads_only(call: Call) -> bool:
-    """Does a program surely write no file of the work tree?"""
-    if call.name == "git stash":
-        return call.operands == ("list",)
-    if call.name == "sed":
-        script = call.operands[0] if call.operands and set(call.options) <= {"-n", "-E", "-r"} else None
-        return script is not None and _PRINTS.fullmatch(script) is not None
-    if call.name in {"find", "sort"}:
-        words = [word.text for word in call.command.args] if call.command is not None else [None]
-        return not any(word is None or _WRITES.match(word) for word in words)
-    return call.name in _READERS and not call.given("--output", "--ext-diff")
-
-
-def _asks_branch(call: Call) -> bool:
-    return call.given("--show-current", "-a", "-r", "--list", "-v", "-vv", "--merged", "--contains") or not (
-        call.options or call.operands
-    )
-
-
 def _question(call: Call) -> str | None:
     """A query that nothing but what is written can change the answer of; None for any other call."""
     if call.name not in _ASKING or call.cwd is None or call.globs or call.command is None or call.targets:
         return None
-    if call.name == "git branch" and not _asks_branch(call):
+    if effect(call):
         return None
     words = [word.text for word in call.command.args]
     if None in words or any(_TIMELY.search(word or "") for word in words) or call.command.redirects:

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from verifierd.contracts.calls import Call, Part, path_in
+from verifierd.contracts.state.effects import WRITING, Effect, at_a_glance, beside, effect
 from verifierd.contracts.tails import visible
-from verifierd.types import Action, ObservationKind, Step
+from verifierd.types import ObservationKind, Step
 
-__all__ = ("Files", "Hunk", "Window", "patched", "window")
+__all__ = ("Files", "Hunk", "Window", "patch_text", "patched", "sed_range", "window")
 
 _MOST_CHARACTERS = 4_000_000
 _MOST_FILES = 1_000
@@ -27,38 +28,12 @@ _LONGEST_LINE = 1_900
 _READ_LIMIT = 2_000
 """Lines that Claude Code's Read shows if it is not told how many."""
 _MOST_RUNS = 200
-_HARMLESS_TOOLS = frozenset({
-    "Glob", "Grep", "LS", "ListMcpResourcesTool", "Read", "ReadMcpResourceTool", "Skill", "TaskCreate", "TaskGet",
-    "TaskList", "TaskUpdate", "TodoRead", "TodoWrite", "ToolSearch", "WebFetch", "WebSearch", "update_plan",
-    "view_image", "write_stdin",
-})  # fmt: skip
-_TOLD = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
-"""Tools whose own steps tell in their turn what they wrote; they run one after the other."""
 _AGENTS = frozenset({"Agent", "SendMessage", "Task", "TeamCreate", "spawn_agent"})
 _EDITORS = frozenset({"file_editor", "str_replace_based_edit_tool", "str_replace_editor"})
-_HARMLESS = frozenset({
-    "[", "basename", "cat", "cd", "chmod", "cmp", "column", "comm", "cut", "date", "df", "diff", "dirname", "du",
-    "echo", "egrep", "export", "false", "fgrep", "file", "fold", "grep", "head", "hostname", "id", "jq", "ls", "mkdir",
-    "nl", "od", "popd", "printenv", "printf", "ps", "pushd", "pwd", "readlink", "realpath", "rg", "seq", "sleep",
-    "stat", "tail", "test", "touch", "tr", "true", "type", "uname", "unset", "wc", "which", "whoami",
-})  # fmt: skip
-_HARMLESS_GIT = frozenset({
-    "add", "blame", "branch", "cat-file", "check-ignore", "config", "describe", "diff", "fetch", "for-each-ref", "grep",
-    "log", "ls-files", "ls-remote", "ls-tree", "merge-base", "name-rev", "reflog", "remote", "rev-list", "rev-parse",
-    "shortlog", "show", "show-ref", "status", "symbolic-ref", "tag",
-})  # fmt: skip
-_WRITES_OPERANDS = frozenset({"cp", "ln", "mv", "rm", "rmdir", "tee", "truncate"})
-_FIND_ACTS = ("-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fprint0", "-fprintf", "-fls")
-_REDIRECTS = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
 _NUMBERED = re.compile(r"[ ]*(\d{1,7})(?:→|\t|$)(.*)")
 _SED_RANGE = re.compile(r"(\d{1,7})(?:,(\d{1,7}|\$))?p")
-_SED_OPTIONS = frozenset({"-n", "-E", "-r", "-s", "-u", "-z", "--quiet", "--silent", "--regexp-extended"})
-_SED_WRITES = re.compile(r"[wWe]")
-_AWK_WRITES = re.compile(r">|\||system|close")
 _GREP_LINE = re.compile(r"(.{1,400}?):(\d{1,7}):(.*)")
 _GREP_NUMBERED = re.compile(r"(\d{1,7})[:-](.*)")
-_DROPPED = re.compile(r"[0-9&]?>>?[ ]?(?:/dev/null|&[12])")
-_SEPARATORS = re.compile(r"&&|\|\||[;|\n&]")
 _LINKED = frozenset({
     ".cursorrules", ".windsurfrules", "agent.md", "agents.md", "claude.md", "codex.md", "copilot-instructions.md",
     "gemini.md", "warp.md",
@@ -164,10 +139,6 @@ class Files:
             )
             yield from itertools.islice(found, most)
 
-    def steady(self, turn: str | None, siblings: Sequence[Action] | None) -> bool:
-        """Can nobody have written since the last step, and nothing write beside the one that comes next?"""
-        return turn == self.turn and siblings is not None and all(map(peaceful, siblings))
-
     def observe(self, step: Step, parts: Sequence[Part], calls: Sequence[Call]) -> None:
         """Learn from what a step showed or wrote, and forget what it may have changed."""
         if step.turn != self.turn:
@@ -179,7 +150,7 @@ class Files:
             self._shell(step, parts, calls)
         else:
             self._tool(step)
-        if step.siblings is None or not all(peaceful(action) or action.tool in _TOLD for action in step.siblings):
+        if beside(step.siblings) & Effect.UNNAMED:  # the others tell themselves what they wrote
             self.forget_all()
 
     def forget_all(self) -> None:
@@ -310,7 +281,7 @@ class Files:
             self.forget(fields["notebook_path"])
         elif tool == "apply_patch":
             self._patched(step, patch_text(step.action.input))
-        elif tool not in _HARMLESS_TOOLS:
+        elif at_a_glance(step.action) & Effect.ANY_FILE:
             self.forget_all()
             # An agent that runs on beside this one may write at any time.
             self.doubtful = self.doubtful or (tool in _AGENTS and (not told or bool(fields.get("run_in_background"))))
@@ -435,16 +406,15 @@ class Files:
 
     def _ran(self, call: Call, part: Part, step: Step) -> None:
         """Forget what a program may have written; learn what it surely wrote."""
-        in_place = call.name == "sed" and call.given("-i", "--in-place")
         if call.name == "apply_patch" and part.runs != "maybe":
             self._patched(msgspec.structs.replace(step, cwd=call.cwd), call.document or (call.operands or (None,))[-1])
-        elif call.name in _WRITES_OPERANDS or in_place:
+        elif (changed := effect(call)) & Effect.UNNAMED:
+            self.forget_all()
+        elif changed & Effect.TEXTS:
             self._named_targets(call)
             if call.name == "ln":
                 self.link(call.operands)
-        elif not _reads_only(call):
-            self.forget_all()
-        redirects = [] if call.command is None else [r for r in call.command.redirects if r.op in _REDIRECTS]
+        redirects = [] if call.command is None else [r for r in call.command.redirects if r.op in WRITING]
         for redirect in redirects:
             target = redirect.target.text if redirect.target is not None else None
             if target is None:
@@ -603,25 +573,6 @@ def _named(fields: Mapping[str, object]) -> str | None:
     return path if isinstance(path, str) and path else None
 
 
-def peaceful(action: Action) -> bool:
-    """Does an action surely write nothing? Looks at the words of a command line only, and refuses when in doubt."""
-    if action.command is None:
-        return action.tool in _HARMLESS_TOOLS
-    command = _DROPPED.sub(" ", action.command[:5_000])
-    if len(action.command) > 5_000 or any(mark in command for mark in (">", "$(", "`", "<(", "<<")):
-        return False
-    for part in _SEPARATORS.split(command):
-        words = part.split()
-        if not words:
-            continue
-        safe = words[0] in _HARMLESS or (words[0] == "git" and len(words) > 1 and words[1] in _HARMLESS_GIT)
-        if words[0] == "sed":
-            safe = len(words) > 2 and words[1] == "-n" and _SED_RANGE.fullmatch(words[2].strip("'\"")) is not None
-        if not safe:
-            return False
-    return True
-
-
 def _numbered(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
     """Numbers and texts of lines, up to the first that has no number."""
     for line in lines:
@@ -637,32 +588,6 @@ def _hidden(call: Call) -> bool:
         return True
     words = [*call.command.args, *call.command.assigned.values()]
     return any(word.text is None for word in words)
-
-
-def _reads_only(call: Call) -> bool:
-    """Does a program surely write no file but those that its output is redirected to?"""
-    program, _, subcommand = call.name.partition(" ")
-    if program == "git":
-        safe = subcommand in _HARMLESS_GIT and not call.given("--output", "--ext-diff")
-    elif program == "gh":
-        safe = not {"checkout", "clone", "create", "download", "merge", "sync"} & {*call.operands, *call.name.split()}
-    elif program == "find":
-        safe = not call.given(*_FIND_ACTS) and not {*_FIND_ACTS} & {*call.operands}
-    elif program in {"sort", "tree"}:
-        safe = not call.given("-o", "--output")
-    elif program in {"uniq", "xxd"}:
-        safe = len(call.operands) < 2
-    elif program == "sed":
-        script = call.operands[0] if call.operands and set(call.options) <= _SED_OPTIONS else None
-        safe = script is not None and _SED_WRITES.search(script) is None
-    elif program in {"awk", "gawk", "mawk"}:
-        # Any word may be the script: `-F` and `-v` take the one after them.
-        words = [*call.operands, *itertools.chain.from_iterable(call.options.values())]
-        plain = bool(words) and not call.given("-f", "-i", "--file", "--include")
-        safe = plain and not any(word is None or _AWK_WRITES.search(word) for word in words)
-    else:
-        safe = program in _HARMLESS
-    return safe
 
 
 def _text(file: _File) -> str:

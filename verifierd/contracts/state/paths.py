@@ -9,23 +9,12 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
 from verifierd.contracts.calls import Call, Part, path_in
-from verifierd.types import Action, ObservationKind, Step
+from verifierd.contracts.state.effects import Effect, at_a_glance, beside, effect
+from verifierd.types import ObservationKind, Step
 
 __all__ = ("Paths",)
 
 _MOST = 300
-_WRITERS = frozenset({"Edit", "MultiEdit", "Write"})
-_HARMLESS_TOOLS = frozenset({
-    "Glob", "Grep", "LS", "Read", "Skill", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TodoRead", "TodoWrite",
-    "ToolSearch", "WebFetch", "WebSearch", "update_plan", "view_image",
-})  # fmt: skip
-_HARMLESS = frozenset({
-    "[", "basename", "cat", "cd", "cut", "date", "diff", "dirname", "du", "echo", "false", "file", "git add",
-    "git branch", "git diff", "git log", "git rev-parse", "git show", "git status", "grep", "head", "jq", "ls", "nl",
-    "printf", "pwd", "readlink", "realpath", "rg", "seq", "sleep", "stat", "tail", "test", "tr", "tree", "true",
-    "uname", "uniq", "wc", "which", "whoami",
-})  # fmt: skip
-"""Programs that change no file, whatever their options; redirections are looked at apart."""
 
 
 class Paths:
@@ -52,14 +41,6 @@ class Paths:
                 if posixpath.dirname(path) == folder:
                     yield posixpath.basename(path), exists
 
-    def settled(self, turn: str | None, siblings: Sequence[Action] | None) -> bool:
-        """Can nobody have changed a file since, before a step of this turn and beside these others?"""
-        return (
-            turn == self.turn
-            and siblings is not None
-            and all(action.command is None and action.tool in _HARMLESS_TOOLS for action in siblings)
-        )
-
     def observe(self, step: Step, parts: Sequence[Part], calls: Sequence[Call]) -> None:
         """Learn from what a step made or removed, and forget what it may have changed."""
         if step.turn != self.turn:
@@ -70,13 +51,11 @@ class Paths:
             self.shared = True
         if step.action.command is not None:
             self._shell(step, parts, calls)
-        elif step.tool in _WRITERS:
+        elif at_a_glance(step.action) == Effect.FILES:
             self._written(step, fields.get("file_path"))
-        elif step.tool not in _HARMLESS_TOOLS:
+        elif at_a_glance(step.action) & Effect.ANY_FILE:
             self._known.clear()
-        if step.siblings is None or any(
-            action.command is not None or action.tool not in _HARMLESS_TOOLS | _WRITERS for action in step.siblings
-        ):
+        if beside(step.siblings) & Effect.UNNAMED:  # the others tell themselves what they wrote
             self._known.clear()
 
     def _written(self, step: Step, name: object) -> None:
@@ -111,7 +90,7 @@ class Paths:
         elif call.name in {"mkdir", "touch"} and told and set(call.options) <= {"-p", "--parents", "-v"}:
             for word in words:
                 self._made(call.path(word))
-        elif call.name not in _HARMLESS:
+        elif effect(call) & Effect.ANY_FILE:
             self._known.clear()
         self._redirected(call, sure=sure)
 

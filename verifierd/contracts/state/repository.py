@@ -12,34 +12,14 @@ import msgspec
 
 from verifierd.contracts.calls import Call, Part
 from verifierd.contracts.state.changes import Changes
+from verifierd.contracts.state.effects import Effect, at_a_glance, beside, effect
 from verifierd.contracts.tails import visible
-from verifierd.types import Action, Step
+from verifierd.types import Step
 
-__all__ = ("Repository", "Tree", "harmless")
+__all__ = ("Repository", "Tree")
 
 _TREES = 8
 _LOG = 50
-_QUIET_TOOLS = frozenset(
-    {"Read", "Edit", "Write", "MultiEdit", "NotebookEdit", "Grep", "Glob", "LS", "TodoWrite",
-     "TaskCreate", "TaskUpdate", "TaskList", "TaskGet", "WebFetch", "WebSearch", "apply_patch", "update_plan",
-     "view_image", "ToolSearch"}
-)  # fmt: skip
-"""Agents' tools that never run git."""
-_QUIET_PROGRAMS = frozenset(
-    {"[", "awk", "base64", "basename", "cat", "cd", "chmod", "column", "cp", "cut", "date", "diff", "dirname", "du",
-     "echo", "egrep", "export", "false", "fgrep", "file", "find", "gofmt", "grep", "head", "jq", "ls", "md5sum",
-     "mkdir", "mv", "nl", "printf", "pwd", "rg", "rm", "rmdir", "ruff", "sed", "sha256sum", "sleep", "sort", "stat",
-     "tail", "tee", "test", "touch", "tr", "tree", "true", "type", "uniq", "wc", "which", "xxd",
-     "gh api", "gh issue", "gh search",
-     "git add", "git blame", "git cat-file", "git check-ignore", "git describe", "git diff", "git grep", "git log",
-     "git ls-files", "git ls-tree", "git merge-base", "git mv", "git push", "git reflog", "git rev-list",
-     "git rev-parse", "git rm", "git shortlog", "git show", "git status"}
-)  # fmt: skip
-"""Programs that leave the branch and its history alone."""
-_RUNS = re.compile(r"\b(?:git|gh|make|sh|bash|zsh|rtk)\b")
-_MOVES = re.compile(
-    r"\b(?:am|bisect|branch|checkout|cherry-pick|commit|merge|pull|rebase|reset|revert|stash|switch|worktree|update-ref)\b"
-)
 _BRANCH = re.compile(r"^On branch (\S+)$", re.MULTILINE)
 _COMMIT = re.compile(r"^\[(\S+|[^\[\]\n]{1,40})(?: \([^()\n]{1,40}\))? ([0-9a-f]{4,64})\] (.*)$", re.MULTILINE)
 _LOG_LINE = re.compile(r"[0-9a-f]{4,64} .*")
@@ -82,11 +62,9 @@ class Repository:
         self._turn: str | None = None
         self._wrapped = self._shared = False
 
-    def tree(self, cwd: str | None, turn: str | None) -> Tree | None:
-        """What is known of the work tree at a directory, in a turn of the conversation."""
-        if cwd is None or turn != self._turn:
-            return None
-        return self._trees.get(cwd)
+    def tree(self, cwd: str | None) -> Tree | None:
+        """What is known of the work tree at a directory."""
+        return self._trees.get(cwd) if cwd is not None else None
 
     def observe(self, step: Step, parts: Sequence[Part], calls: Sequence[Call]) -> None:
         """Learn from what a step showed or did, and forget what it may have changed."""
@@ -94,10 +72,10 @@ class Repository:
         if step.turn != self._turn:
             self._trees.clear()
             self._turn = step.turn
-        if step.action.fields.get("run_in_background") and not harmless(step.action):
+        if step.action.fields.get("run_in_background") and at_a_glance(step.action) & Effect.HISTORY:
             self._shared = True  # from now on, anything may happen at any time
         if step.action.command is None:
-            if step.tool not in _QUIET_TOOLS:
+            if at_a_glance(step.action) & Effect.HISTORY:
                 self._trees.clear()
             return
         self._wrapped = self._wrapped or any(call.name == "rtk" for call in calls)
@@ -106,7 +84,7 @@ class Repository:
         elif any(call.name.startswith("git ") for call in calls):
             self._show(visible(step)[:_LOOK], calls)
         known = bool(calls) and all(stage is not None for part in parts for stage in part.stages)
-        if self._shared or not known or step.siblings is None or not all(map(harmless, step.siblings)):
+        if self._shared or not known or beside(step.siblings) & Effect.HISTORY:
             self._trees.clear()
         else:
             self._follow(step, parts, calls)
@@ -124,7 +102,7 @@ class Repository:
 
     def _follow(self, step: Step, parts: Sequence[Part], calls: Sequence[Call]) -> None:
         """What a step of known calls did and showed."""
-        moving = [call for call in calls if not _quiet(call)]
+        moving = [call for call in calls if effect(call) & Effect.HISTORY]
         if not moving:
             self._read(step, parts, calls)
             return
@@ -177,29 +155,10 @@ class Repository:
         return tree
 
 
-def harmless(action: Action) -> bool:
-    """Does an action surely leave branch and history alone, as far as a glance tells?"""
-    if action.command is None:
-        return action.tool in _QUIET_TOOLS
-    return len(action.command) < _LOOK and not (_RUNS.search(action.command) and _MOVES.search(action.command))
-
-
 def _short_branches(text: str) -> list[str]:
     """The branches that `git status -b` names."""
     heads = [line[3:].partition("...")[0] for line in text.split("\n") if line.startswith("## ")]
     return [head for head in heads if _NAME.fullmatch(head)]
-
-
-def _quiet(call: Call) -> bool:
-    if call.name == "git branch":
-        return call.given("--show-current") or not (call.options or call.operands)
-    if call.name in {"git stash", "git worktree"}:
-        return call.operands[:1] == ("list",)
-    if call.name == "git remote":
-        return call.given("-v", "--verbose") or not call.operands
-    if call.name == "gh pr":
-        return call.operands[:1] != ("checkout",) and call.operands[:1] != ("merge",)
-    return call.name in _QUIET_PROGRAMS
 
 
 def _plain(call: Call) -> bool:

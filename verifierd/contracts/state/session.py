@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from verifierd.contracts.calls import Call, Part
+from verifierd.contracts.state.effects import Effect, beside
 from verifierd.contracts.state.files import Files
 from verifierd.contracts.state.paths import Paths
 from verifierd.contracts.state.profile import Profile
@@ -24,8 +25,9 @@ class Session:
         results: The shapes of JSON results by tool.
         total: How many steps it has seen.
         turn: The turn of the step that comes next.
-        batch: Its batch, None if it is issued alone.
         siblings: The other actions of its batch; None while they are not all known.
+        earlier: What the same command line may have changed before the call that is asked about, or may change at its
+            side.
     """
 
     def __init__(self) -> None:
@@ -36,12 +38,17 @@ class Session:
         self.results = Results()
         self.total = 0
         self.turn: str | None = None
-        self.batch: str | None = None
         self.siblings: tuple[Action, ...] | None = ()
+        self.earlier = Effect.NOTHING
+        self._observed: str | None = None
 
     def expect(self, step: Step) -> None:
         """Take in where the step that comes next stands; its observation is not looked at."""
-        self.turn, self.batch, self.siblings = step.turn, step.batch, step.siblings
+        self.turn, self.siblings, self.earlier = step.turn, step.siblings, Effect.NOTHING
+
+    def keeps(self, effect: Effect) -> bool:
+        """Is this surely as the last step left it? Another turn, and what runs before or beside, may change it."""
+        return self.turn == self._observed and not (self.earlier | beside(self.siblings)) & effect
 
     def observe(self, step: Step, parts: Sequence[Part], calls: Sequence[Call]) -> None:
         """Take in what really happened.
@@ -52,6 +59,7 @@ class Session:
             calls: Everything that it called; empty if it cannot be told.
         """
         self.total += 1
+        self._observed = step.turn
         self.profile.observe(step, parts, calls)
         self.files.observe(step, parts, calls)
         self.paths.observe(step, parts, calls)
