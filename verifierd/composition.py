@@ -1,5 +1,6 @@
 """Puts the stages together: the one place where names of policies and predictors become running parts."""
 
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,7 +27,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         policy: A bundled policy's name or a file.
-        predictor: The chain that replaces the policy's, or None.
+        predictor: The chain that replaces the policy's, or None; a model that is named is then not asked unless it
+            is in it.
         predictions: The file of the predictor `recorded`.
         model: The language model, and what it may use.
         say: Told what loading a model needs and does.
@@ -49,15 +51,38 @@ def at_once(choice: Choice) -> int:
     Raises:
         PolicyError: The policy is missing or wrong.
     """
-    names = choice.predictor.split(",") if choice.predictor else policies.load(choice.policy).predictors
-    return choice.model.batch if any(name.strip() in MODELS for name in names) else 1
+    chain = _chain(choice, policies.load(choice.policy))
+    return choice.model.batch if any(name.strip() in MODELS for name in chain.split(",")) else 1
+
+
+def _chain(choice: Choice, policy: policies.Policy) -> str:
+    """Who is asked: who was named, else the policy's predictors and, where a model was named, the model."""
+    if choice.predictor:
+        return choice.predictor
+    if choice.model.name is None or set(MODELS) & set(policy.predictors):
+        return ",".join(policy.predictors)
+    return ",".join((*policy.predictors, "mlx"))
 
 
 @asynccontextmanager
 async def judging(
-    choice: Choice, *, store: Store, sinks: Sequence[Sink], metrics: Metrics, sanitizer: Sanitizer
+    choice: Choice,
+    *,
+    store: Store,
+    sinks: Sequence[Sink],
+    metrics: Metrics,
+    sanitizer: Sanitizer,
+    patient: bool = False,
 ) -> AsyncIterator[Pipeline]:
     """A pipeline ready to run; its predictor is closed at the end.
+
+    Args:
+        choice: Who judges.
+        store: Where everything is committed.
+        sinks: Where verdicts go.
+        metrics: What is counted.
+        sanitizer: What verdicts pass through.
+        patient: Wait for a model however long it takes, so that verdicts do not depend on the machine's speed.
 
     Raises:
         PolicyError: The policy is missing or wrong.
@@ -65,13 +90,14 @@ async def judging(
     """
     policy = policies.load(choice.policy)
     scorers = open_scorers(policy)
+    asking = msgspec.structs.replace(policy.asking, deadline=math.inf) if patient else policy.asking
     predictor = open_predictor(
-        choice.predictor or ",".join(policy.predictors),
+        _chain(choice, policy),
         PredictorSettings(
             shell_profile=policy.shell_profile,
             predictions=choice.predictions,
             model=choice.model,
-            asking=policy.asking,
+            asking=asking,
             say=choice.say,
             # What a chain has so far has no text, and of the other scorers only the one of texts covers anything.
             covered=lambda history, step, prediction: contracts(history, step, prediction).coverage,

@@ -99,12 +99,9 @@ class Judging(msgspec.Struct, frozen=True, kw_only=True):
         quotes: Quotes = "short",
     ) -> Choice:
         """Who judges: what was said here, else what the arguments say."""
-        chain = self.predictor or predictor
-        if chain is None and (self.model or model.name):
-            chain = "shell,contracts,mlx"  # who names a model wants it asked
         return Choice(
             policy=self.policy or policy,
-            predictor=chain,
+            predictor=self.predictor or predictor,
             model=msgspec.structs.replace(
                 model,
                 name=self.model or model.name,

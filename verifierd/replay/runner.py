@@ -66,7 +66,7 @@ async def replay(
         for sink in sinks:
             stack.push_async_callback(sink.aclose)
         pipeline = await stack.enter_async_context(
-            judging(choice, store=store, sinks=sinks, metrics=Metrics(), sanitizer=Sanitizer(b"replay"))
+            judging(choice, store=store, sinks=sinks, metrics=Metrics(), sanitizer=Sanitizer(b"replay"), patient=True)
         )
         done: dict[int, Reading] = {}
         groups = iter(await _apart(files, choice, format))
