@@ -37,7 +37,9 @@ HOLDS = [
     (Check.UNIQUE, "a\nb\na\n", {"text": "adjacent"}, None),
     (Check.UNIQUE, "a\nb\n", {}, None),
     (Check.NAMES, "b.py\na.py\n", {"texts": ("a.py",)}, "a.py"),
+    (Check.NAMES, "Docs\n", {"texts": ("docs",)}, "Docs"),
     (Check.NAMES, " M x/a.py\n", {"text": r"^.. (?P<name>.*)$", "texts": ("x/a.py",)}, "x/a.py"),
+    (Check.NOT_NAMES, "A.py\n", {"texts": ("a.py",)}, None),
     (Check.NOT_NAMES, "ab.py\n", {"texts": ("a.py",)}, None),
     (Check.STATUS, "", {"low": 0, "high": 0}, None),
 ]

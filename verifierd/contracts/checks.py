@@ -392,11 +392,12 @@ def _named(constraint: Constraint, scope: Scope) -> dict[str, Span]:
 
 
 def _names(constraint: Constraint, scope: Scope) -> Outcome:
-    names = _named(constraint, scope)
-    missing = [name for name in constraint.texts if name not in names]
+    # Some disks take `docs` for the `Docs` that is there.
+    names = {name.casefold(): span for name, span in _named(constraint, scope).items()}
+    missing = [name for name in constraint.texts if name.casefold() not in names]
     if missing:
         return _bad([], f"{_quoted(missing[0])} is missing")
-    return Outcome(spans=tuple(names[name] for name in constraint.texts))
+    return Outcome(spans=tuple(names[name.casefold()] for name in constraint.texts))
 
 
 def _not_names(constraint: Constraint, scope: Scope) -> Outcome:

@@ -130,7 +130,7 @@ def test_other_forms_of_ls_are_left_alone(command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "good", "bad"),
     [
-        ("ls src/*.go", "src/a.go", "a.go"),
+        ("ls src/*.tsx", "src/a.tsx", "a.tsx"),
         ("ls -d */", "src/", "src"),
         ("ls a.md b*.md", "bc.md", "c.md"),
     ],
@@ -142,7 +142,18 @@ def test_lines_of_ls_are_what_its_wildcards_mean(command: str, good: str, bad: s
 
 
 @pytest.mark.parametrize(
-    "command", ["ls src/*", "ls src", "ls *.d", "ls {a,b}.md", "ls {a,b}/*.md", "ls -d *", "ls $X.md"]
+    "command",
+    [
+        "ls src/*",
+        "ls src",
+        "ls *.d",
+        "ls {a,b}.md",
+        "ls {a,b}/*.md",
+        "ls -d *",
+        "ls $X.md",
+        "ls discord.py",
+        "ls vendor/nats-io/nats.go",
+    ],
 )
 def test_directories_are_listed_with_what_they_hold(command: str) -> None:
     """So nothing is said where there may be one; nor where a word may begin in several ways."""
@@ -196,3 +207,11 @@ def test_names_are_found_however_they_are_shown(command: str, shown: str, *, mad
     constraint = Constraint(rule="r", check=kind, text=finding.text or "", texts=finding.texts or ())
     assert set(constraint.texts) == {"made", "main.go"}
     assert check(constraint, shown, status=0, succeeded=True).violated is not made
+
+
+@pytest.mark.parametrize("command", ["ls -l@", "ls -le", "ls -lai"])
+def test_some_options_put_other_lines_between(command: str) -> None:
+    """Attributes and access lists have lines of their own on macOS."""
+    found = CONTRACTS.constraints(Session(), _step(command))
+
+    assert "ls-long" not in [constraint.rule for constraint in found]

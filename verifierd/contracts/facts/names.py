@@ -24,10 +24,9 @@ _PLAIN = frozenset({
 })  # fmt: skip
 """Options of `ls` that leave each line a name."""
 _FILE = re.compile(
-    r"\.(?:c|cc|cfg|cpp|cs|css|csv|go|gz|h|hpp|html|ini|java|json|jsonl|jsx|kt|lock|log|md|php|png|py|rb|rs|sh|sql|svg"
-    r"|swift|toml|ts|tsx|txt|xml|yaml|yml|zip)$"
+    r"\.(?:cfg|csv|gz|h|hpp|ini|json|jsonl|jsx|md|png|sql|svg|toml|tsx|txt|xml|yaml|yml|zip)$"
 )
-"""Endings of names that no directory has."""
+"""Endings of names that no directory has; projects call themselves `discord.py`, `three.js`, `acme.sh`."""
 _FIND_FLAGS = frozenset({"-H", "-L", "-P", "-E", "-X", "-d", "-s", "-x", "-O1", "-O2", "-O3"})
 _FIND_SILENT = frozenset({
     "-delete", "-exec", "-execdir", "-f", "-files0-from", "-fls", "-fprint", "-fprint0", "-fprintf", "-ls", "-ok",
