@@ -210,7 +210,9 @@ async def test_bomb_costs_one_abstention(shell: ShellPredictor, tmp_path: Path) 
     script.write_text(
         "from verifierd.predictors.shell import worker\n"
         "from verifierd.predictors.shell.envelope import Envelope\n"
+        "from verifierd.predictors.shell.worlds import Session\n"
         "Envelope.refuse_command = lambda *given, **named: None\n"
+        "Session._weighs_the_unknown = lambda *given, **named: False\n"
         "worker.main()\n"
     )
     shell._worker = WorkerProcess(shell._worker._document.decode(), [sys.executable, str(script)])

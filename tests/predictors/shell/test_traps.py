@@ -17,6 +17,7 @@ def _trap(
         "/p/here",
         is_folder=lambda path: path == "/p/here/d",
         is_fresh=lambda _path: False,
+        has_mode=lambda path: path == "/p/here/mine",
         linked=linked,
         stacked=stacked,
         variables=variables or {},
@@ -41,6 +42,8 @@ def _trap(
         "cat nodir/../x",
         "cat packages/*/src/x.ts",
         "for d in */; do echo $d; done",
+        "[ -x run.sh ] && ./run.sh",
+        "[[ -f a && -x run.sh ]] && echo y",
     ],
 )
 def test_traps(command: str) -> None:

@@ -85,6 +85,29 @@ class Terrain:
             path for path in paths if not any(place.startswith(f"{path}/") for place in places) and self._differs(path)
         }
 
+    def is_open(self, reach: Iterable[str], folders: Iterable[str], *, missing: bool, deep: bool) -> bool:
+        """Whether nobody showed all of the text of some files, or which names are in some directories.
+
+        Args:
+            reach: The files.
+            folders: The directories; what is below them counts, too.
+            missing: Files that may be missing count, too.
+            deep: So does the text of what is in the directories.
+        """
+        plain = self._worlds[0]
+        files = {path for path in reach if plain.is_file(path) or (missing and not posixpath.basename(path).isdigit())}
+        for folder in folders:
+            entries = [dict(world.walk(folder)) if world.is_folder(folder) else {} for world in self._worlds]
+            names = set(entries[0]) if plain.is_folder(folder) else set()
+            if any(
+                world.token in path and "/." not in path.removeprefix(folder)
+                for world, found in zip(self._worlds, entries, strict=True)
+                for path in found
+            ):
+                return True
+            files.update(path for path in names if deep and entries[0][path] == "file")
+        return any(len({world.read(path) for world in self._worlds}) > 1 for path in files)
+
     def _differs(self, path: str) -> bool:
         first = self._worlds[0].form(path)
         return any(world.form(path) != first for world in self._worlds[1:])

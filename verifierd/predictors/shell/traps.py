@@ -25,6 +25,7 @@ _STACK = re.compile(r"\b(?:pushd|popd)\b")
 _BEFORE = re.compile(r"\bcd\s+-|~-|OLDPWD")
 _ABOVE = re.compile(r"(?<![\w.])\.\.(?![\w.])")
 _UP = re.compile(r"(?:^|/)\.\.(?:/|$)")
+_MODE = re.compile(r"(?:\[|\btest|&&|\|\||-[ao]|!)\s+-[GNOgkruwx]\s+(?:\"|')?([^\s\"';&|\]]+)")
 _GLOB_WAY = re.compile(r"[*?\]][^\s/;|&<>()]*/")
 
 
@@ -35,6 +36,7 @@ def trap(
     *,
     is_folder: Callable[[str], bool],
     is_fresh: Callable[[str], bool],
+    has_mode: Callable[[str], bool],
     linked: bool,
     stacked: bool,
     variables: Mapping[str, str],
@@ -47,6 +49,7 @@ def trap(
         cwd: Where it runs; None if that is unknown.
         is_folder: Whether a path is a directory in every world.
         is_fresh: Whether everything in a directory was made in this session.
+        has_mode: Whether the session gave a path its mode.
         linked: Whether a symbolic link may have been made in this session.
         stacked: Whether the stack of directories was used in it.
         variables: What is known of the shell's variables.
@@ -71,6 +74,10 @@ def trap(
                     "a number with a leading zero",
                 ),
                 (cwd is None and _ABOVE.search(bare), "what is above a directory that is not known"),
+                (
+                    any(not has_mode(absolute(word, cwd)) for word in _MODE.findall(command)),
+                    "the mode of a file that was there",
+                ),
                 (_goes_home(analysis), "what is in a directory that nobody showed"),
                 (
                     _GLOB_WAY.search(bare) and not (cwd is not None and is_fresh(cwd)),

@@ -37,7 +37,8 @@ _UNFOUND = 4
 _TRANSIENT = frozenset({"_", "HOSTNAME", "PIPESTATUS", "USER"})
 # What the virtual file system raises, depending on the call.
 _PROBLEMS = (BashError, OSError, RuntimeError)
-_SUFFIX = re.compile(r"\.\w{1,5}$")
+# What a file's name may end in; not `.git`, `conf.d`, `v1.2` and the like, which are directories as often.
+_SUFFIX = re.compile(r"(?<=[^/.])\.(?!(?:app|bak|d|dir|git|new|old|orig|tmp)$)[A-Za-z]\w{0,4}$")
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -419,7 +420,8 @@ class World:
         lines = [f"{self.token} {self.number}"]
         if self.number == _UNFOUND:
             # Something else than what is looked for.
-            return "\n".join([*lines, f"{self.token}"] * 3) + "\n"
+            # No newline ends it, so that what is added goes on in the last line.
+            return "\n".join([*lines, f"{self.token}"] * 3)
         for count in range(self.number):
             lines.extend(f"{word} {self.token} {count}" for word in (*words, "7"))
         return "\n".join(lines) + "\n"

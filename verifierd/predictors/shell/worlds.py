@@ -27,6 +27,15 @@ from verifierd.predictors.shell.mentions import (
 from verifierd.predictors.shell.profile import Profile, refuse_portable
 from verifierd.predictors.shell.reach import confined
 from verifierd.predictors.shell.sight import Answer, Effect, Sight
+from verifierd.predictors.shell.taint import (
+    discerns,
+    files_read,
+    folders_looked_at,
+    hides_errors,
+    is_simple,
+    reads_what_it_finds,
+    variables_weighed,
+)
 from verifierd.predictors.shell.terrain import Terrain, within
 from verifierd.predictors.shell.traps import trap
 from verifierd.predictors.shell.unfound import Unfound
@@ -175,7 +184,8 @@ class Session:
         self._values: set[str] = set()
         # Variables of which something was learnt, but not the value.
         self._vague: set[str] = set()
-        self._functions: set[str] = set()
+        # Functions, with the command that made each.
+        self._functions: dict[str, tuple[ScriptAnalysis, str]] = {}
         self._cwd: str | None = None
         self._logs_cwd = False
         # The worlds' own directories mean nothing: a command was not run in them.
@@ -186,6 +196,8 @@ class Session:
         self._locked: str | None = None
         # Paths whose modes were taken away, which the worlds do not enforce; True if they can still be read.
         self._closed: dict[str, bool] = {}
+        # Paths whose modes were set.
+        self._moded: set[str] = set()
         # What was written as a file or made a link at some time, be it known or not.
         self._written: set[str] = set()
         # Something was shown to be there that the session did not make.
@@ -579,7 +591,7 @@ class Session:
         if trial.refused is not None:
             self._strayed = self._strayed or not trial.read_only
             return trial
-        self._functions.update(analysis.functions)
+        self._functions.update(dict.fromkeys(analysis.functions, (analysis, command)))
         if self._makes_folders(analysis, trial):
             trial.vacant = self._terrain.vacant(trial.reach)
         for world in self._worlds:
@@ -600,7 +612,7 @@ class Session:
     def _makes_folders(self, analysis: ScriptAnalysis, trial: _Trial) -> bool:
         """Whether directories that it makes hold nothing but what it puts there, all of which is known."""
         tools = {part.name for part in analysis.commands}
-        if trial.read_only or not self._profile.native or tools & (_BRINGERS | self._functions):
+        if trial.read_only or not self._profile.native or tools & {*_BRINGERS, *self._functions}:
             return False
         return bool(tools & _FOLDER_MAKERS) and not (
             tools & _MOVERS and any(self._is_foreign(path) for path in trial.reach)
@@ -620,6 +632,7 @@ class Session:
             self._cwd,
             is_folder=lambda path: all(world.is_folder(path) for world in self._worlds),
             is_fresh=self._terrain.is_fresh,
+            has_mode=lambda path: path in self._moded or self._terrain.is_fresh(path),
             linked=self._linked,
             stacked=self._stacked,
             variables=self._worlds[0].bash.shell_state().variables,
@@ -645,7 +658,8 @@ class Session:
 
     def _plant(self, analysis: ScriptAnalysis, trial: _Trial) -> str | None:
         """Give everything unknown that the command may meet a form in each world; the reason if that cannot be done."""
-        names = variables_named(trial.command)
+        called = [text for name, (_, text) in self._functions.items() if name in analysis.command_names]
+        names = {name for text in (trial.command, *called) for name in variables_named(text)}
         text = self._plant_variables(names, trial.command)
         words = paths_named(analysis, text, self._expand)
         if len(words) > _PLACES:
@@ -672,7 +686,7 @@ class Session:
         trial.wide = bool(_WALK.search(trial.command))
         trial.variables = frozenset(names)
         tools = {part.name for part in analysis.commands}
-        if trial.wide or tools & (_LISTERS | self._functions):
+        if trial.wide or tools & {*_LISTERS, *self._functions}:
             globbed = {posixpath.dirname(path) for path in trial.reach if path.endswith("/0q")}
             self._terrain.seed(trial.reach | globbed, patterns_named(text), deep=bool(tools & _WALKERS))
         if tools - _BLIND:
@@ -681,7 +695,43 @@ class Session:
             trial.doubtful = self._terrain.doubtful(trial.reach, wide=trial.wide)
         if "ln" in tools or (tools & _MOVERS and any(self._is_foreign(path) for path in trial.reach)):
             self._terrain.moved(trial.reach)
-        return None
+        return _DEPENDS if self._weighs_the_unknown(analysis, trial) else None
+
+    def _weighs_the_unknown(self, analysis: ScriptAnalysis, trial: _Trial) -> bool:
+        """Whether the worlds may agree on what a command makes of text that nobody showed, and be wrong together."""
+        if any(self._is_open_variable(name) for name in variables_weighed(analysis, trial.command)):
+            return True
+        for name in self._functions.keys() & set(analysis.command_names) - set(analysis.functions):
+            made, text = self._functions[name]
+            if not is_simple(made, self._functions) or any(map(self._is_open_variable, variables_weighed(made, text))):
+                return True
+        if not discerns(analysis, trial.command):
+            return False
+        folders = {
+            path
+            for word in folders_looked_at(analysis, trial.command)
+            for path in (world.resolve(word) for world in self._worlds)
+            if path is not None
+        }
+        read = files_read(analysis)
+        if read is not None:
+            read = {
+                path for word in read for path in (world.resolve(word) for world in self._worlds) if path is not None
+            }
+        # Archives differ in their dates.
+        archives = self._written if "tar" in analysis.command_names else set[str]()
+        return self._terrain.is_open(
+            (trial.reach if read is None else trial.reach & read) - archives,
+            folders,
+            missing=hides_errors(analysis, trial.command),
+            deep=reads_what_it_finds(analysis),
+        )
+
+    def _is_open_variable(self, name: str) -> bool:
+        """Whether a variable has a value that nobody showed."""
+        if name in _PLAIN - {"PWD"}:
+            return False
+        return name in self._vague or len({world.bash.shell_state().variables.get(name) for world in self._worlds}) > 1
 
     def _walks_the_unknown(self, analysis: ScriptAnalysis) -> bool:
         """Whether `find` starts from a directory of which not all is known."""
@@ -787,6 +837,7 @@ class Session:
                 self._locked = "settings of the shell were changed"
             if part.name != "chmod":
                 continue
+            self._moded.update(self._operands(part.args[1:]))
             mode = part.args[0] if part.args else None
             if number == 0 and mode is not None and _OPENING.fullmatch(mode):
                 for path in self._operands(part.args[1:]):
