@@ -330,7 +330,8 @@ def test_realised_rates_are_reported() -> None:
     assert found.alarms is not None
     assert found.suspects is not None
     assert found.alarms.total == 400
-    assert found.alarms.low <= 0.1 <= found.alarms.high
+    assert 0.05 <= found.alarms.count / 400 <= 0.15
+    assert found.alarms.low < found.alarms.count / 400 < found.alarms.high
     assert found.suspects.count <= 0.06 * found.suspects.total
 
 

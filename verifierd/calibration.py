@@ -65,6 +65,10 @@ _FOLDS = 5
 _ENOUGH = 20
 """Fewer trajectories say nothing of the growth."""
 
+_MARGIN = 1.25
+"""How much steeper, as a power of the length, the correction is than the growth that it corrects. Less makes false
+alarms gather in the longest quarter of recorded trajectories, more costs detection."""
+
 _HORIZON = 32
 """The statistic restarts after so many steps at the latest: a clean trajectory that is a little odd throughout gathers
 evidence exponentially, and what is fitted to short ones would not hold it back in a long one."""
@@ -732,10 +736,10 @@ def _crossed(part: Table, seed: int, least: int, most: int) -> Floats:
 
 
 def _growth(p: Floats, part: Table) -> Growth:
-    """Fit the growth: one power above that of the statistic's running maximum.
+    """Fit the growth: by a margin steeper than that of the statistic's running maximum, in its upper tenth.
 
-    By that one power each doubling of the length adds half the false alarms of the one before: long trajectories do not
-    use up the budget of short ones. The maximum itself grows about linearly, faster where odd trajectories stay odd.
+    The maximum itself grows about linearly, faster where odd trajectories stay odd. By the margin each doubling of the
+    length adds less than half the false alarms of the one before: long trajectories alarm hardly more than short ones.
     """
     scored = ~np.isnan(p)
     row = part.row[scored]
@@ -753,13 +757,13 @@ def _growth(p: Floats, part: Table) -> Growth:
         use = lasting[row] & (position <= length)
         maxima = np.zeros(len(counts))
         np.maximum.at(maxima, row[use], values[use])
-        points.append((math.log(length), math.log(np.quantile(maxima[lasting], 0.75)), int(lasting.sum())))
+        points.append((math.log(length), math.log(np.quantile(maxima[lasting], 0.9)), int(lasting.sum())))
     if len(points) < 2:
         return Growth(horizon=horizon)
     x, y, weight = np.array(points).T
     x, y = x - np.average(x, weights=weight), y - np.average(y, weights=weight)
     slope = float((weight * x * y).sum() / (weight * x * x).sum())
-    return Growth(1 + min(3.0, max(0.0, slope)), horizon)
+    return Growth(_MARGIN + min(3.0, max(0.0, slope)), horizon)
 
 
 def _maxima(p: Floats, part: Table, growth: Growth) -> Floats:
