@@ -147,7 +147,7 @@ class Metrics:
         self.simulator_errors_total = Labelled(
             counter("simulator_errors_total", "Predictions that failed as predictions.", ["kind"]), _FAILURES
         )
-        self.alarms_total = counter("alarms_total", "Steps at which the alarm of their trajectory was up.")
+        self.alarms_total = counter("alarms_total", "Trajectories that alarmed.")
         self.coverage_ratio = histogram(
             "coverage_ratio", "Share of an environment's observation that was pinned and checked.", _SHARE_BUCKETS
         )
@@ -214,7 +214,7 @@ class Metrics:
         for failure in _FAILURES:  # what others know may have decided the step all the same
             if failure == verdict.reason or failure in names:
                 self.simulator_errors_total.labels(failure).inc()
-        if verdict.alarm is not None and verdict.alarm.raised:
+        if verdict.alarm is not None and verdict.alarm.new:
             self.alarms_total.inc()
         if verdict.observation_kind is ObservationKind.ENV:
             self.coverage_ratio.observe(verdict.coverage)

@@ -477,11 +477,21 @@ class Seconds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
-    """The trajectory-level decision at this step."""
+    """The trajectory-level decision at this step.
+
+    Attributes:
+        statistic: The evidence gathered so far.
+        threshold: An alarm is evidence above it.
+        raised: The trajectory has alarmed, at this step or before.
+        new: At this step: each trajectory alarms once.
+        first_bad: Index of the step where things went wrong, as far as the evidence tells; 0 if they did not.
+    """
 
     statistic: float
     threshold: float
     raised: bool
+    new: bool = False
+    first_bad: int = 0
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
