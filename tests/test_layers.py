@@ -14,7 +14,20 @@ PACKAGE = Path(__file__).parents[1] / "verifierd"
 
 LAYERS = (
     ("verifierd", "types", "errors"),
-    ("stages", "commandline", "config", "metrics", "policy", "calibration", "bundled", "sanitize", "redact", "log", "store"),
+    (
+        "stages",
+        "commandline",
+        "config",
+        "metrics",
+        "policy",
+        "calibration",
+        "fusion",
+        "bundled",
+        "sanitize",
+        "redact",
+        "log",
+        "store",
+    ),
     ("contracts",),
     ("sources", "adapters", "predictors", "scoring", "sinks"),
     ("pipeline", "http"),
