@@ -22,11 +22,15 @@ class Told:
         self.session = Session(ENVELOPE, Profile(profile, format_))
         self.cwd: str | None = CWD
         self.turn: str | None = None
+        self.source = ""
+        self.clock: float | None = None
 
     def sight(self, effect: Effect | str) -> Sight:
         if isinstance(effect, str):
             effect = Effect("shell", effect)
-        return Sight(self.format, effect, ObservationKind.ENV, self.cwd, self.turn, ())
+        return Sight(
+            self.format, effect, ObservationKind.ENV, self.cwd, self.turn, (), source=self.source, began=self.clock
+        )
 
     def guess(self, command: str) -> str | None:
         return self.session.predict(self.sight(command)).text
@@ -38,7 +42,9 @@ class Told:
         exit_code: int | None = 0,
         kind: ObservationKind = ObservationKind.ENV,
     ) -> None:
-        seen = msgspec.structs.replace(self.sight(effect), kind=kind, observation=observation, exit_code=exit_code)
+        seen = msgspec.structs.replace(
+            self.sight(effect), kind=kind, observation=observation, exit_code=exit_code, ended=self.clock
+        )
         self.session.observe(seen)
 
 
@@ -85,12 +91,8 @@ def test_content_moved_into_a_new_directory_is_not_known() -> None:
 
 
 def test_unknown_tail_of_an_append() -> None:
-    """What was appended to an unknown file is its end; the rest stays unknown."""
-    told = Told()
-    told.saw("echo last >> log.txt")
-    assert told.guess("tail -n 1 log.txt") == "last\n"
-    told.saw("tail -n 1 log.txt", "last\n")
-    for command in ("cat log.txt", "wc -l log.txt", "head -n 1 log.txt", "grep -c a log.txt"):
+    """What was appended to an unknown file may go on in its last line, so that not even its end is known."""
+    for command in ("tail -n 1 log.txt", "cat log.txt", "wc -l log.txt", "head -n 1 log.txt", "grep -c a log.txt"):
         told = Told()
         told.saw("echo last >> log.txt")
         assert told.guess(command) is None, command
@@ -122,11 +124,67 @@ def test_unknown_variables() -> None:
 
 
 def test_variables_persist() -> None:
-    """In a recording of bash, variables and functions go on to the next step."""
-    told = Told()
+    """In a shell that lasts, variables and functions go on to the next step."""
+    told = Told(profile="bash")
     told.saw("N=3")
     told.saw("twice() { echo $1 $1; }")
     assert told.guess("twice $N") == "3 3\n"
+
+
+@pytest.mark.parametrize(
+    ("step", "command"),
+    [
+        ("export FOO=bar", "echo ${FOO:-unset}"),
+        ("N=3", "echo $((N + 1))"),
+        ("hello() { echo hi; }", "hello"),
+        ("cd sub", "cd -"),
+        ("N=3", "echo $N > f; cat f"),
+        ("unset FOO", "echo ${FOO:-unset}"),
+    ],
+)
+def test_shell_may_be_new_in_each_step(step: str, command: str) -> None:
+    """What earlier steps set in the shell is not relied on before anything shows that it lasts."""
+    told = Told()
+    told.saw(step)
+    assert told.guess(command) is None
+
+
+def test_shell_is_seen_to_last() -> None:
+    """Only an answer that a new shell would not give shows that it lasts."""
+    told = Told()
+    told.saw("N=3")
+    told.saw("echo ${N:-3}", "3\n")
+    assert told.guess("echo $N") is None
+    told.saw("echo $N", "\n")
+    assert told.guess("echo $N") is None
+    told.saw("echo $N", "3\n")
+    assert told.guess("echo $N$N") == "33\n"
+
+
+def test_one_session_of_a_log_shows_it_for_the_others() -> None:
+    """Sessions of one log have one kind of shell; those of another log may have another."""
+    lasting: set[str] = set()
+    answers = []
+    for source, command in (("a", "echo $N"), ("a", "echo $N"), ("b", "echo $N")):
+        session = Session(ENVELOPE, Profile("auto", "native"), (), lasting)
+        told = Told()
+        told.session = session
+        told.source = source
+        told.saw("N=3")
+        answers.append(told.guess(command))
+        told.saw(command, "3\n" if source == "a" else "\n")
+    assert answers == [None, "3\n", None]
+
+
+def test_directory_is_unknown_after_a_move() -> None:
+    """Where the log does not name the directory, the next step may start elsewhere than the last one ended."""
+    told = Told()
+    told.cwd = None
+    told.saw("pwd", "/p\n")
+    told.saw("mkdir sub && cd sub")
+    assert told.guess("pwd") is None
+    told.saw("pwd", "/p/sub\n")
+    assert told.guess("pwd") == "/p/sub\n"
 
 
 def test_an_opaque_command_makes_files_unknown() -> None:
@@ -174,7 +232,7 @@ def test_directory_of_the_log() -> None:
 
 def test_unknown_directory() -> None:
     """Without a directory in the log it is unknown until shown, and followed from there."""
-    told = Told()
+    told = Told(profile="bash")
     told.cwd = None
     assert told.guess("pwd") is None
     told.saw("pwd", "/srv/x\n")
@@ -217,30 +275,37 @@ def test_links() -> None:
     assert told.guess("ls two") == "two\n"
 
 
-def test_edits_of_other_tools() -> None:
-    """A coding agent's Write is known whole, an Edit of a known file is applied, anything else makes it unknown."""
-    told = Told("claude_code")
-    told.saw(Effect("write", path=f"{CWD}/a.txt", text="one\ntwo\n"), "written", None)
-    assert told.guess("cat a.txt") == "one\ntwo"
-    told.saw(Effect("edit", path=f"{CWD}/a.txt", edits=(("two", "2", False),)), "edited", None)
-    assert told.guess("cat a.txt") == "one\n2"
-    told.saw(Effect("none"), "1: one", None)
-    assert told.guess("head -1 a.txt") == "one"
-    told.saw(Effect("edit", path=f"{CWD}/a.txt", edits=(("gone", "x", False),)), "edited", None)
-    assert told.guess("cat a.txt") is None
-    told.saw(Effect("write", path=f"{CWD}/a.txt", text="three\n"), "written", None)
-    assert told.guess("cat a.txt") == "three"
-    told.saw(Effect("any"), "done", None)
-    assert told.guess("cat a.txt") is None
+def test_files_of_coding_agents() -> None:
+    """What a coding agent wrote is there, but a hook may have formatted it; what was shown since is known."""
+    for write in (Effect("write", path=f"{CWD}/a.txt"), "cat > a.txt <<'EOF'\none\ntwo\nEOF", "echo one > a.txt"):
+        told = Told("claude_code")
+        told.saw(write, "written" if isinstance(write, Effect) else "", None)
+        assert told.guess("cat a.txt") is None
+        assert told.guess("head -4 a.txt") is None
+        assert told.guess("test -f a.txt && echo there") == "there"
+        told.saw("cat a.txt", "one\n2", None)
+        told.saw(Effect("none"), "1: one", None)
+        assert told.guess("head -1 a.txt") == "one"
+        told.saw(Effect("write", path=f"{CWD}/a.txt"), "edited", None)
+        assert told.guess("cat a.txt") is None
+        told.saw("cat a.txt", "one", None)
+        told.saw(Effect("any"), "done", None)
+        assert told.guess("cat a.txt") is None
 
 
-def test_turns_expire_knowledge() -> None:
-    """When a person spoke to a coding agent, files may have changed; in a recording nobody speaks."""
+def test_turns_and_pauses_expire_knowledge() -> None:
+    """When a person spoke to a coding agent, or it paused, files may have changed; in a recording nobody speaks."""
     for format_, expected in (("claude_code", None), ("native", "one\n")):
         told = Told(format_)
-        told.saw(Effect("write", path=f"{CWD}/a.txt", text="one\n"), "", None)
+        told.saw("cat a.txt", "one\n")
         told.turn = "2"
         assert told.guess("cat a.txt") == expected
+    for pause, expected in ((10.0, "one"), (3600.0, None)):
+        told = Told("claude_code")
+        told.clock = 100.0
+        told.saw("cat a.txt", "one\n")
+        told.clock += pause
+        assert told.guess("head -1 a.txt") == expected
 
 
 def test_portable_writes_need_proof() -> None:

@@ -42,6 +42,8 @@ class Profile:
     def __init__(self, name: str, format: str) -> None:
         self.native = format == "native"
         self.portable = name == "portable" or (name == "auto" and not self.native)
+        # Whether it was said that one shell, or the like of it, serves all steps.
+        self.lasts = name == "bash"
         self.trims = format == "claude_code"
         self.windows = False
         self.rewritten = False

@@ -1,5 +1,6 @@
 """A step as the worker sees it: what it did to the machine, stripped of all that the virtual shell can't use."""
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -21,25 +22,21 @@ _LOOKING = frozenset({
     "TaskCreate", "TaskGet", "TaskList", "TaskOutput", "TaskUpdate", "TodoRead", "TodoWrite", "ToolSearch", "WebFetch",
     "WebSearch", "tool_search_call", "update_plan", "view_image", "web_search_call",
 })  # fmt: skip
-_EDITING = frozenset({"Edit", "MultiEdit"})
+_WRITING = frozenset({"Edit", "MultiEdit", "Write"})
 
 
 class Effect(msgspec.Struct, frozen=True, array_like=True):
     """What an action does.
 
     Attributes:
-        kind: `shell`, `none`, `write`, `edit` or `any`.
+        kind: `shell`, `none`, `write` or `any`.
         command: The command line of `shell`; None if it is no text or too long to run.
-        path: The file of `write` and `edit`.
-        text: The whole text that `write` leaves.
-        edits: Replacements of `edit`: old, new, everywhere.
+        path: The file of `write`.
     """
 
     kind: str
     command: str | None = None
     path: str | None = None
-    text: str | None = None
-    edits: tuple[tuple[str, str, bool], ...] = ()
 
 
 class Sight(msgspec.Struct, frozen=True, array_like=True):
@@ -55,6 +52,8 @@ class Sight(msgspec.Struct, frozen=True, array_like=True):
         observation: What came back; None if it was cut, too long, or no text.
         exit_code: The exit status.
         failed: The harness said that it failed.
+        source: The log, for what its sessions have in common.
+        began, ended: When it was called and answered, in seconds; absent if the log does not say it.
     """
 
     format: str
@@ -66,6 +65,9 @@ class Sight(msgspec.Struct, frozen=True, array_like=True):
     observation: str | None = None
     exit_code: int | None = None
     failed: bool = False
+    source: str = ""
+    began: float | None = None
+    ended: float | None = None
 
 
 class Question(msgspec.Struct, frozen=True, array_like=True):
@@ -113,6 +115,8 @@ def sight_of(step: Step, *, observed: bool) -> Sight:
         cwd=_text(step.cwd, 4096),
         turn=_text(step.turn, 4096),
         siblings=None if step.siblings is None else tuple(_effect(action) for action in step.siblings),
+        source=step.origin.path,
+        began=_seconds(step.called_at),
     )
     if not observed:
         return sight
@@ -121,6 +125,7 @@ def sight_of(step: Step, *, observed: bool) -> Sight:
         observation=None if step.elided else _text(step.observation, _OBSERVATION),
         exit_code=step.exit_code,
         failed=bool(step.is_error) or step.exit_code not in {0, None},
+        ended=_seconds(step.observed_at),
     )
 
 
@@ -134,21 +139,14 @@ def _effect(action: Action) -> Effect:
     path = _text(fields.get("file_path"), 4096)
     if path is None or not path.startswith("/") or "\0" in path:
         return Effect("any")
-    if action.tool == "Write":
-        return Effect("write", path=path, text=_text(fields.get("content"), _OBSERVATION))
-    if action.tool in _EDITING:
-        given = fields.get("edits", [fields])
-        edits = [_edit(entry) for entry in given] if isinstance(given, list) else [None]
-        whole = [edit for edit in edits if edit is not None]
-        return Effect("edit", path=path, edits=tuple(whole) if len(whole) == len(edits) else ())
-    return Effect("any")
+    return Effect("write", path=path) if action.tool in _WRITING else Effect("any")
 
 
-def _edit(entry: object) -> tuple[str, str, bool] | None:
-    if not isinstance(entry, dict):
+def _seconds(time: str | None) -> float | None:
+    try:
+        return datetime.fromisoformat(time).timestamp() if time is not None else None
+    except (ValueError, OverflowError, OSError):
         return None
-    old, new = _text(entry.get("old_string"), _OBSERVATION), _text(entry.get("new_string"), _OBSERVATION)
-    return None if old is None or new is None else (old, new, bool(entry.get("replace_all")))
 
 
 def _text(value: object, limit: int) -> str | None:

@@ -17,6 +17,7 @@ __all__ = (
     "files_read",
     "folders_looked_at",
     "hides_errors",
+    "is_set_first",
     "is_simple",
     "reads_what_it_finds",
     "variables_weighed",
@@ -98,10 +99,10 @@ def variables_weighed(analysis: ScriptAnalysis, command: str) -> set[str]:
         for part in analysis.commands
     ):
         return set()
-    return {name for name in names if not _is_set_first(name, command)}
+    return {name for name in names if not is_set_first(name, command)}
 
 
-def _is_set_first(name: str, command: str) -> bool:
+def is_set_first(name: str, command: str) -> bool:
     """Whether a command surely gives a variable a value of its own before it looks at it."""
     made = re.search(
         rf"(?P<bound>\bfor\s+\(*|\bread\s+(?:-\w+\s+)*(?:\w+\s+)*|\blocal\s+(?:\w+(?:=\S*)?\s+)*)?(?<![\w$\{{]){name}"

@@ -42,6 +42,8 @@ class _Desk:
         self._limit = limit
         self._spare: list[World] = []
         self._sessions: OrderedDict[int, Session] = OrderedDict()
+        # What one session of a log shows of its shell holds for the log's others.
+        self._lasting: set[str] = set()
 
     def answer(self, question: Question) -> Answer:
         session = self._sessions.get(question.session)
@@ -78,7 +80,7 @@ class _Desk:
     def _open(self, question: Question) -> Session:
         worlds, self._spare = self._spare, []
         format_ = next((sight.format for sight in (*question.past, question.step) if sight is not None), "")
-        session = Session(self._envelope, Profile(question.profile, format_), worlds)
+        session = Session(self._envelope, Profile(question.profile, format_), worlds, self._lasting)
         self._sessions[question.session] = session
         return session
 

@@ -128,6 +128,16 @@ class World:
             merged = result.stdout + error
         return Outcome(stdout=result.stdout, stderr=error, merged=merged, exit_code=result.exit_code, broken=broken)
 
+    def attempt(self, command: str, without: AbstractSet[str], *, ordered: bool) -> Outcome:
+        """What a command would do in a shell that lacks some variables and functions; nothing comes of it."""
+        state = self.bash.snapshot()
+        for name in sorted(without):
+            self.bash.execute_sync(f"unset -v {name}; unset -f {name}")
+        outcome = self.run(command, ordered=ordered)
+        self.bash.restore_snapshot(state)
+        self._files = self.bash.fs()
+        return outcome
+
     def resolve(self, word: str) -> str | None:
         """The path that a word means here; None if that is unknown."""
         if word == "~" or word.startswith("~/"):

@@ -32,6 +32,7 @@ from verifierd.predictors.shell.taint import (
     files_read,
     folders_looked_at,
     hides_errors,
+    is_set_first,
     is_simple,
     reads_what_it_finds,
     variables_weighed,
@@ -66,6 +67,7 @@ _FOLDER_MAKERS = frozenset({"cp", "mkdir", "mv"})
 _BRINGERS = frozenset({None, "find", "ln", "tar", "xargs"})
 _BINDERS = frozenset({"declare", "export", "let", "local", "read", "unset"})
 _SETTINGS = frozenset({"alias", "enable", "exec", "hash", "shopt", "trap", "ulimit", "umask", "unalias"})
+_MOVERS_ABOUT = frozenset({"cd", "popd", "pushd"})
 _DECLARERS = frozenset({"declare", "local", "readonly", "typeset"})
 _ATTRIBUTE = re.compile(r"-\w*[ilnu]")
 _SETS = re.compile(r"(?:\bfor\s+|\bread\s+(?:-\w+\s+)*|\b(?=[A-Za-z_]\w*(?:\+\+|--|[-+*/]?=)))([A-Za-z_]\w*)")
@@ -97,6 +99,8 @@ _SYNTHETIC = re.compile(r"/(?:etc|usr|bin|sbin|lib\w*|proc|sys|root|var|boot|run
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/opt", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
 _STATUS = re.compile(r"\$\{?\?")
 _PLACES = 64
+# Seconds between two steps in which somebody else may have been at work.
+_PAUSE = 300.0
 _LONGEST_PATH = 4096
 # What the envelope says where the order of sorted lines is the locale's.
 _LOCALE = "order depends on the locale"
@@ -120,6 +124,8 @@ class _Trial(msgspec.Struct, kw_only=True):
         vacant: The paths that it may have made directories of, where there was nothing before, world by world.
         silent: It succeeded in reality and said nothing.
         text: The prediction, if it is decided.
+        carried: What it uses of what earlier steps set in a shell that may not have lasted.
+        anew: What it would do in world 0 if the shell had not.
         reach, wide: The paths that it named, and whether it looked about in its directory.
         variables: The variables that it named.
     """
@@ -137,6 +143,8 @@ class _Trial(msgspec.Struct, kw_only=True):
     vacant: list[set[str]] = msgspec.field(default_factory=list)
     silent: bool = False
     text: str | None = None
+    carried: frozenset[str] = frozenset()
+    anew: Outcome | None = None
     reach: frozenset[str] = frozenset()
     wide: bool = False
     blocked: bool = False
@@ -168,9 +176,12 @@ class Session:
         envelope: What the virtual shell is trusted with.
         profile: The kind of shell; it learns with the session.
         worlds: The first worlds, made beforehand.
+        lasting: The logs whose shells were seen to last from step to step, which all sessions add to.
     """
 
-    def __init__(self, envelope: Envelope, profile: Profile, worlds: Sequence[World] = ()) -> None:
+    def __init__(
+        self, envelope: Envelope, profile: Profile, worlds: Sequence[World] = (), lasting: set[str] | None = None
+    ) -> None:
         self.at = 0
         self.weight = 0
         self._envelope = envelope
@@ -191,6 +202,14 @@ class Session:
         # The worlds' own directories mean nothing: a command was not run in them.
         self._strayed = True
         self._turn: str | None = None
+        self._lasting: set[str] = set() if lasting is None else lasting
+        self._source = ""
+        # What steps set in the shell, which the next one has only if the shell lasts.
+        self._carried: set[str] = set()
+        # A step left the directory, and nothing shows where the next one started.
+        self._wandered = False
+        # When the last step was over, in seconds.
+        self._ended: float | None = None
         # Something runs in the background and may write at any time.
         self._haunted = False
         self._locked: str | None = None
@@ -269,6 +288,7 @@ class Session:
         self._trial = None
         if trial is None:
             self._arrive(sight)
+        self._ended = sight.ended or self._ended
         self._profile.see(sight.effect.command, sight.observation, sight.cwd)
         denied = sight.kind in {ObservationKind.POLICY_DENIED, ObservationKind.HARNESS_ERROR}
         if sight.effect.kind != "shell":
@@ -287,6 +307,19 @@ class Session:
                 trial = self._try(sight)
             self._trial = None
             self._settle_trial(trial, sight)
+            self._carry(trial)
+
+    def _carry(self, trial: _Trial) -> None:
+        """Remember what a step sets in the shell."""
+        self._carried.update(_SETS.findall(trial.command))
+        if trial.analysis is not None:
+            self._carried.update(trial.analysis.functions)
+            for part in trial.analysis.commands:
+                if part.name in _BINDERS:
+                    self._carried.update(word for word in part.args if word and word.isidentifier())
+                if part.name in _MOVERS_ABOUT:
+                    self._carried.add("OLDPWD")
+                    self._wandered = True
 
     def _learn_unfound(self, trial: _Trial, observed: str | None) -> bool:
         """Take in which programs were not found; whether any is new."""
@@ -305,7 +338,7 @@ class Session:
         self.at += 1
         self._lose_sight(None)
 
-    def _settle_trial(self, trial: _Trial, sight: Sight) -> None:
+    def _settle_trial(self, trial: _Trial, sight: Sight) -> None:  # noqa: C901, PLR0912 - one case after the other
         observed = sight.observation
         if sight.kind is not ObservationKind.ENV:
             if not trial.read_only:
@@ -313,7 +346,10 @@ class Session:
                 self._haunted = self._haunted or running
                 self._lose_sight(trial)
             return
-        if trial.refused is not None or observed is None:
+        if trial.carried and observed is not None and self._shows_lasting(trial, observed, sight.exit_code):
+            self._lasting.add(self._source)
+            trial.carried = frozenset()
+        if trial.refused is not None or observed is None or trial.carried:
             if (
                 not trial.read_only
                 and trial.text is None
@@ -326,6 +362,11 @@ class Session:
             for outcome in trial.outcomes:
                 if self._profile.prefix is None and trial.shows_errors(outcome):
                     self._profile.learn_prefix(outcome.merged, observed)
+        if not self._profile.native and trial.analysis is not None:
+            for path in write_targets(trial.analysis, trial.cwd, folders=False):
+                # As with the agent's other tools.
+                if self._terrain.agreed_text(path):
+                    self._terrain.blur(path)
         if observed is not None and trial.analysis is not None:
             if self._profile.native and "Permission denied" in observed:
                 self._learn_denial(trial.analysis, observed)
@@ -375,7 +416,7 @@ class Session:
         exact = not self._profile.trims
         for lesson in lessons(analysis, trial.command, trial.cwd, observed, code, exact=exact):
             if isinstance(lesson, Place):
-                self._cwd = lesson.path
+                self._cwd, self._wandered = lesson.path, False
                 for world in self._worlds:
                     world.enter(lesson.path)
             elif isinstance(lesson, Value):
@@ -412,20 +453,10 @@ class Session:
         if effect.kind == "any" or effect.path is None:
             self._terrain.forget()
             return
-        text = effect.text if effect.kind == "write" else self._edited(effect.path, effect)
-        if sight.kind is not ObservationKind.ENV or sight.failed or text is None:
-            self._terrain.blur(effect.path)
-            return
-        self._terrain.learn(Content(effect.path, text, exact=True))
-        self._writable.add(posixpath.dirname(effect.path))
-
-    def _edited(self, path: str, effect: Effect) -> str | None:
-        text = self._terrain.agreed_text(path)
-        for old, new, everywhere in effect.edits:
-            if text is None or not old or old not in text:
-                return None
-            text = text.replace(old, new) if everywhere else text.replace(old, new, 1)
-        return text if effect.edits else None
+        # Not what was written: a hook of the agent may have formatted it since.
+        self._terrain.blur(effect.path)
+        if sight.kind is ObservationKind.ENV and not sight.failed:
+            self._writable.add(posixpath.dirname(effect.path))
 
     def _follow(self, survivors: list[World], trial: _Trial) -> None:
         """Reality refuted some worlds: they become like one that stood, apart from what the step did not touch."""
@@ -538,15 +569,18 @@ class Session:
 
     def _arrive(self, sight: Sight) -> None:
         """Be where the step starts."""
-        if sight.turn != self._turn:
-            self._turn = sight.turn
-            if not self._profile.native:
-                # A person spoke, and may have changed anything.
-                self._terrain.forget()
-        if self._haunted:
+        self._source = sight.source
+        # A person spoke, or had the time, and may have changed anything.
+        spoken = sight.turn != self._turn and not self._profile.native
+        paused = sight.began is not None and self._ended is not None and sight.began - self._ended > _PAUSE
+        self._turn = sight.turn
+        if spoken or paused or self._haunted:
             self._terrain.forget()
         self._logs_cwd = sight.cwd is not None
         if sight.cwd is None:
+            if self._wandered and not self._is_lasting:
+                for world in self._worlds:
+                    world.enter(f"/w{world.token}")
             places = {world.cwd for world in self._worlds}
             self._cwd = places.pop() if len(places) == 1 else None
             return
@@ -567,7 +601,7 @@ class Session:
             world.enter(cwd)
         self._strayed = False
 
-    def _try(self, sight: Sight) -> _Trial:
+    def _try(self, sight: Sight) -> _Trial:  # noqa: C901 - one case after the other
         """Run the step's command in all worlds, if it may be run at all."""
         if self._trial is not None and self._tried(sight):
             return self._trial
@@ -594,6 +628,9 @@ class Session:
         self._functions.update(dict.fromkeys(analysis.functions, (analysis, command)))
         if self._makes_folders(analysis, trial):
             trial.vacant = self._terrain.vacant(trial.reach)
+        trial.carried = self._carries(analysis, command)
+        if trial.carried:
+            trial.anew = self._worlds[0].attempt(command, trial.carried, ordered=len(analysis.commands) > 1)
         for world in self._worlds:
             outcome = world.run(command, ordered=len(analysis.commands) > 1)
             if outcome.broken is not None:
@@ -607,7 +644,36 @@ class Session:
         if trial.vacant:
             self._terrain.freshen(trial.vacant, self._worlds)
         self._decide(trial, analysis, values)
+        if trial.carried:
+            trial.text, trial.open = None, "nothing shows that the shell lasts from step to step"
         return trial
+
+    @property
+    def _is_lasting(self) -> bool:
+        return self._profile.lasts or self._source in self._lasting
+
+    def _carries(self, analysis: ScriptAnalysis, command: str) -> frozenset[str]:
+        """What a command uses of what earlier steps set, as long as it is not known to have lasted."""
+        if self._is_lasting:
+            return frozenset()
+        used = {name for name in variables_named(command) if not is_set_first(name, command)}
+        return frozenset(self._carried & (used | set(analysis.command_names) - set(analysis.functions)))
+
+    def _shows_lasting(self, trial: _Trial, observed: str, code: int | None) -> bool:
+        """Whether an answer is one that a shell gives only if it has what earlier steps set."""
+        if trial.anew is None or trial.refused is not None or trial.doubted is not None:
+            return False
+        if trial.carried == {"OLDPWD"}:
+            # A shell that is new, but put where the last one was, may know it as well.
+            return False
+        first = trial.outcomes[0]
+        return (
+            bool(observed.strip())
+            and (first.merged, first.exit_code) != (trial.anew.merged, trial.anew.exit_code)
+            and all((one.merged, one.exit_code) == (first.merged, first.exit_code) for one in trial.outcomes)
+            and code in {None, first.exit_code}
+            and self._profile.matches(first.merged, observed, errors=trial.shows_errors(first))
+        )
 
     def _makes_folders(self, analysis: ScriptAnalysis, trial: _Trial) -> bool:
         """Whether directories that it makes hold nothing but what it puts there, all of which is known."""
@@ -680,9 +746,10 @@ class Session:
         )
         if _COMPARES.search(trial.command):
             # No world's form of the unknown is just what it is compared with; the real one may be.
-            unknown = (references(trial.command) & (self._variables - self._values)) - set(_SETS.findall(trial.command))
+            named = references(trial.command) - set(_SETS.findall(trial.command))
+            unknown = any(map(self._is_open_variable, named))
             looked_up = analysis.has_command_substitution and self._terrain.doubtful(trial.reach, wide=False)
-            trial.blocked = trial.blocked or bool(unknown or looked_up)
+            trial.blocked = trial.blocked or unknown or bool(looked_up)
         trial.wide = bool(_WALK.search(trial.command))
         trial.variables = frozenset(names)
         tools = {part.name for part in analysis.commands}
