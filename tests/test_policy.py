@@ -189,7 +189,7 @@ class TestDecide:
             Alarm(statistic=1.0, threshold=1.0, raised=False),
             None,
             None,
-            Alarm(statistic=2.0, threshold=1.0, raised=True),
+            Alarm(statistic=2.0, threshold=1.0, raised=True, new=True, first_bad=1),
         ]
         assert memory == Memory(decided=3, contradictions=2, first=1)
 

@@ -5,14 +5,17 @@ It knows nothing of predictors or formats, only of steps, predictions and scores
 
 import hashlib
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from verifierd.bundled import root
+from verifierd.calibration import Calibration, Evidence, Judged, Scored, observe
 from verifierd.config import convert, names_file
 from verifierd.errors import ConfigError, PolicyError
+from verifierd.fusion import Fusion
 from verifierd.types import (
     Abstain,
     Alarm,
@@ -27,9 +30,38 @@ from verifierd.types import (
     digest,
 )
 
-__all__ = ("Asking", "Memory", "Normaliser", "Policy", "decide", "load", "names")
+__all__ = (
+    "Asking",
+    "Calibrated",
+    "ContentClass",
+    "Memory",
+    "Normaliser",
+    "Policy",
+    "Rules",
+    "decide",
+    "load",
+    "names",
+    "scored_step",
+)
 
-Normaliser = Literal["ansi", "redraw", "trailing-blanks", "echoed-command", "blank-edges"]
+_KNOWN = 1024
+
+ContentClass = Literal["deterministic", "pre-existing", "runtime"]
+Normaliser = Literal[
+    "ansi",
+    "redraw",
+    "trailing-blanks",
+    "prompts",
+    "echoed-command",
+    "harness",
+    "line-numbers",
+    "path-roots",
+    "blank-edges",
+    "truncation",
+    "json-order",
+    "unordered-lines",
+    "runtime",
+]
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -60,7 +92,45 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError("`deadline` must be above 0")
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab", omit_defaults=True):
+    """What holds for a domain or a tool instead of what the policy says for all; None where nothing else holds.
+
+    Attributes:
+        normalisers: See `Policy`.
+        min_coverage: See `Policy`.
+        classes: See `Policy`.
+        surprise: Does a model's surprise count?
+    """
+
+    normalisers: tuple[Normaliser, ...] | None = None
+    min_coverage: float | None = None
+    classes: tuple[ContentClass, ...] | None = None
+    surprise: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_coverage is not None and not 0 < self.min_coverage <= 1:
+            raise ValueError("`min-coverage` must be above 0 and at most 1")
+
+
+class Calibrated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """What `verifierd calibrate` learnt, and from what.
+
+    Attributes:
+        date: When, ISO-8601.
+        predictor: The chain that scored.
+        model: Its model with revision; None if there was none.
+        policy: The policy that scored, with its hash.
+        learnt: Thresholds and reference.
+    """
+
+    date: str
+    predictor: str
+    model: str | None = None
+    policy: str
+    learnt: Calibration
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab", dict=True):
     """One policy document. `policies/README.md` explains every key.
 
     Attributes:
@@ -69,7 +139,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         predictors: The chain, asked in turn until one predicts.
         normalisers: What is taken off both sides before they are compared.
         min_coverage: Least share of the observation that must have been checked for `on_path`.
-        alarm_after: Contradictions in a trajectory that are still no alarm.
+        classes: The kinds of content whose difference counts.
+        domains, tools: What holds for one of them instead; a tool's rules go before its domain's.
+        alarms: False for a policy that only measures.
+        alarm_after: Contradictions in a trajectory that are still no alarm; before calibration.
+        surprise: How a model's statistics become one score; None for the shipped one, fitted to no model.
+        calibration: What clean trajectories look like; None before calibration.
         ask_below: A later predictor of the chain is asked while less than this share of the observation was checked.
         asking: How a language model is asked.
         shell_profile: What kind of shell the commands ran in; `auto` infers it.
@@ -80,7 +155,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     predictors: tuple[str, ...] = ("shell", "contracts")
     normalisers: tuple[Normaliser, ...] = ("ansi", "redraw", "trailing-blanks", "echoed-command", "blank-edges")
     min_coverage: float = 0.01
+    classes: tuple[ContentClass, ...] = ("deterministic", "pre-existing")
+    domains: dict[str, Rules] = {}
+    tools: dict[str, Rules] = {}
+    alarms: bool = True
     alarm_after: int = 0
+    surprise: Fusion | None = None
+    calibration: Calibrated | None = None
     ask_below: float = 1.0
     asking: Asking = Asking()
     shell_profile: Literal["auto", "bash", "portable"] = "auto"
@@ -95,7 +176,26 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.alarm_after < 0:
             raise ValueError("`alarm-after` must not be negative")
 
-    @property
+    def rules(self, step: Step) -> Rules:
+        """What holds for a step: the tool's rules, else the domain's, else the policy's."""
+        known, place = self._resolved, (step.tool, step.domain)
+        if place not in known:
+            rules = Rules(
+                normalisers=self.normalisers, min_coverage=self.min_coverage, classes=self.classes, surprise=True
+            )
+            for special in (self.domains.get(step.domain), self.tools.get(step.tool)):
+                rules = rules if special is None else _over(rules, special)
+            if len(known) >= _KNOWN:  # names of tools come from logs
+                known.clear()
+            known[place] = rules
+        return known[place]
+
+    @cached_property
+    def _resolved(self) -> dict[tuple[str, str], Rules]:
+        """Rules by tool and domain, as far as they were asked for."""
+        return {}
+
+    @cached_property
     def id(self) -> str:
         """Name and hash of the content: two policies with one id decide alike."""
         content = msgspec.json.encode(msgspec.structs.replace(self, description=""))
@@ -109,11 +209,13 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
         decided: Steps decided so far.
         contradictions: Steps in which something certain was contradicted.
         first: Index of the first of them, 0 if there is none.
+        evidence: What has gathered against the calibration.
     """
 
     decided: int = 0
     contradictions: int = 0
     first: int = 0
+    evidence: Evidence = Evidence()
 
 
 def load(name: str) -> Policy:
@@ -177,24 +279,23 @@ def decide(
     Returns:
         The new memory and the verdict.
     """
-    coverage = max((score.coverage for score in scores), default=0.0)
     signals = tuple(signal for score in scores for signal in score.signals)
-    kind, reason = _judge(policy, step, prediction, scores, coverage)
-    contradicted = kind is VerdictKind.OFF_PATH
-    memory = Memory(
-        decided=memory.decided + (kind is not VerdictKind.ABSTAIN),
-        contradictions=memory.contradictions + contradicted,
-        first=memory.first or (step.index if contradicted else 0),
+    evidence, judged = _against_clean(policy, memory.evidence, step, scores)
+    kind, reason = _judge(policy, step, prediction, scores, judged)
+    contradicted = kind is VerdictKind.OFF_PATH and not judged.suspect
+    before, memory = (
+        memory,
+        Memory(
+            decided=memory.decided + (kind is not VerdictKind.ABSTAIN),
+            contradictions=memory.contradictions + contradicted,
+            first=memory.first or (step.index if contradicted else 0),
+            evidence=evidence,
+        ),
     )
-    alarm = None
-    if contradicted:
-        alarm = Alarm(
-            statistic=float(memory.contradictions),
-            threshold=float(policy.alarm_after),
-            raised=memory.contradictions > policy.alarm_after,
-        )
     step_id = step.step_id
     values = [score.value for score in scores if score.value is not None]
+    surprise = _surprise(scores)
+    learnt = None if policy.calibration is None else policy.calibration.learnt
     return memory, Verdict(
         verdict_id=digest(step_id, policy.id, predictor, model or ""),
         step_id=step_id,
@@ -205,11 +306,13 @@ def decide(
         verdict=kind,
         reason=reason,
         detail=prediction.detail if kind is VerdictKind.ABSTAIN else "",
-        coverage=coverage,
-        score=max(values, default=None),
+        coverage=_coverage(scores),
+        score=max(values, default=None) if surprise is None else surprise,
+        p_value=judged.p,
+        threshold=learnt.step_level if learnt is not None and surprise is not None else None,
         status_checked=any(score.status_checked for score in scores),
         signals=signals,
-        alarm=alarm,
+        alarm=_alarm(policy, before, memory, contradicted=contradicted),
         action=step.action.text,
         predicted=prediction.text,
         observed=step.observation,
@@ -224,19 +327,87 @@ def decide(
     )
 
 
+def _against_clean(policy: Policy, evidence: Evidence, step: Step, scores: Sequence[Score]) -> tuple[Evidence, Judged]:
+    """The step against clean ones, as far as there is something to compare; what abstains leaves all as it is."""
+    if policy.calibration is None or step.observation_kind is not ObservationKind.ENV:
+        return evidence, Judged()
+    scored = scored_step(policy, step, scores)
+    return observe(policy.calibration.learnt, evidence, "/".join(step.key), step.index, scored)
+
+
+def scored_step(policy: Policy, step: Step, scores: Sequence[Score]) -> Scored:
+    """What counts of a step for calibration and alarms: a contradiction, else a model's surprise, else a match."""
+    score, deterministic = None, True
+    surprise = _surprise(scores) if policy.rules(step).surprise else None
+    if any(found.violated for found in scores):
+        score = 1.0
+    elif surprise is not None:
+        score, deterministic = surprise, False
+    elif _checked(policy, step, scores):
+        score = 0.0
+    return Scored(tool=step.tool, domain=step.domain, score=score, deterministic=deterministic)
+
+
+def _coverage(scores: Sequence[Score]) -> float:
+    return max((score.coverage for score in scores), default=0.0)
+
+
+def _checked(policy: Policy, step: Step, scores: Sequence[Score]) -> bool:
+    return _coverage(scores) >= (policy.rules(step).min_coverage or policy.min_coverage)
+
+
+def _surprise(scores: Sequence[Score]) -> float | None:
+    return next((score.value for score in scores if score.name == "surprise"), None)
+
+
 def _judge(
-    policy: Policy, step: Step, prediction: Prediction, scores: Sequence[Score], coverage: float
+    policy: Policy, step: Step, prediction: Prediction, scores: Sequence[Score], judged: Judged
 ) -> tuple[VerdictKind, str]:
     if step.observation_kind is not ObservationKind.ENV:
         return VerdictKind.ABSTAIN, Abstain.NOT_ENV
     if violated := [score for score in scores if score.violated]:
         return VerdictKind.OFF_PATH, _strongest(violated)
+    if judged.suspect:
+        return VerdictKind.OFF_PATH, "surprise"
     # A model that guessed otherwise, or failed, takes nothing from what is certain.
-    if coverage >= policy.min_coverage:
+    if _checked(policy, step, scores):
         return VerdictKind.ON_PATH, "as_predicted"
-    if refused := next((score.abstain for score in scores if score.abstain is not None), None):
-        return VerdictKind.ABSTAIN, refused
-    return VerdictKind.ABSTAIN, prediction.abstain or Abstain.UNPREDICTABLE
+    refused = [score.abstain for score in scores if score.abstain is not None]
+    if judged.p is not None:  # what a model found is calibrated
+        refused = [reason for reason in refused if reason is not Abstain.UNCALIBRATED]
+    return VerdictKind.ABSTAIN, next(iter(refused), prediction.abstain or Abstain.UNPREDICTABLE)
+
+
+def _alarm(policy: Policy, before: Memory, now: Memory, *, contradicted: bool) -> Alarm | None:
+    """The trajectory's alarm: by the calibrated evidence, before calibration by what was certain."""
+    learnt = None if policy.calibration is None else policy.calibration.learnt
+    if learnt is not None and learnt.level is not None:
+        if now.evidence is before.evidence:
+            return None
+        raised = policy.alarms and now.evidence.alarm > 0
+        return Alarm(
+            statistic=now.evidence.statistic,
+            threshold=learnt.level,
+            raised=raised,
+            new=raised and before.evidence.alarm == 0,
+            first_bad=now.evidence.first_bad,
+        )
+    if not contradicted:
+        return None
+    raised = policy.alarms and now.contradictions > policy.alarm_after
+    return Alarm(
+        statistic=float(now.contradictions),
+        threshold=float(policy.alarm_after),
+        raised=raised,
+        new=raised and before.contradictions == policy.alarm_after,
+        first_bad=now.first if raised else 0,
+    )
+
+
+def _over(general: Rules, special: Rules) -> Rules:
+    """The general rules with what the special ones say instead."""
+    said = {name: value for name in Rules.__struct_fields__ if (value := getattr(special, name)) is not None}
+    return msgspec.structs.replace(general, **said)
 
 
 def _strongest(violated: Sequence[Score]) -> str:
