@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from verifierd.contracts.checks import Outcome, check
+from verifierd.contracts.tails import LONGEST
 from verifierd.types import Check, Constraint
 
 
@@ -148,3 +149,15 @@ def test_what_is_no_pattern_is_out_of_force() -> None:
 def test_many_lines() -> None:
     """Beyond some thousand lines nothing is checked."""
     assert not _check(Check.SORTED, "b\na\n" * 3000).applied
+
+
+def test_of_a_very_long_output_only_the_status_is_checked() -> None:
+    """Whether in few lines or in many; diagnostics still keep a status out of force."""
+    failed = Constraint(rule="r", check=Check.STATUS, low=0, high=0, tolerates="^bash: ")
+
+    for text in ("a" * (LONGEST + 1), "a\n" * LONGEST):
+        assert not check(Constraint(rule="r", check=Check.EMPTY), text, status=0, succeeded=True).applied
+        assert check(failed, text, status=1, succeeded=False).violated
+        assert not check(failed, f"{text}\nbash: no\n", status=1, succeeded=False).applied
+    assert check(Constraint(rule="r", check=Check.EMPTY), "a\n" * 5_000, status=0, succeeded=True).violated
+    assert not check(Constraint(rule="r", check=Check.EMPTY), "a\n" * 5_001, status=0, succeeded=True).applied

@@ -2,7 +2,7 @@
 
 import pytest
 
-from verifierd.contracts.tails import cut, visible
+from verifierd.contracts.tails import LONGEST, cut, visible
 from verifierd.types import Action, Origin, Step
 
 REMINDER = "<system-reminder>Mind this.</system-reminder>"
@@ -42,9 +42,23 @@ def test_only_the_harness_own_tails_are_taken_off(tool: str, observation: str, l
 
 
 def test_many_tails_are_all_taken_off() -> None:
-    """Thousands of tails are no more work than their length."""
-    assert visible(_step("a" + "\n[rerun: b1]" * 20_000)) == "a"
-    assert visible(_step("a" + f"\n{REMINDER}" * 20_000, "Read")) == "a"
+    """Up to more than any harness appends."""
+    assert visible(_step("a" + "\n[rerun: b1]" * 400)) == "a"
+    assert visible(_step("a" + f"\n{REMINDER}" * 400, "Read")) == "a"
+    assert visible(_step("a" + "\n[rerun: b1]" * 20_000)) != "a"
+
+
+def test_blanks_before_a_tail_may_be_many() -> None:
+    """More than are looked at at once; all of a blank observation may be."""
+    assert visible(_step("a\n[rerun: b1]" + " \n" * 9_000)) == "a"
+    assert visible(_step("\n" * 20_000)) == "\n" * 20_000
+
+
+def test_the_tails_of_what_is_too_long_stay() -> None:
+    """Nobody looks at it."""
+    text = "a" * LONGEST + "\n[rerun: b1]"
+
+    assert visible(_step(text)) is text
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import re2
 
 from verifierd.contracts.shapes import judge
 from verifierd.contracts.summaries import disagreement
+from verifierd.contracts.tails import LONGEST
 from verifierd.types import Check, Constraint
 
 __all__ = ("Outcome", "check", "escaped", "pattern")
@@ -112,25 +113,23 @@ def check(constraint: Constraint, observation: str, *, status: int | None, succe
     """
     if constraint.given != "any" and succeeded is not (constraint.given == "success"):
         return _OUT
+    if constraint.check is Check.STATUS:
+        return _status(constraint, observation, status)
     scope = _scope(constraint, observation, status=status, succeeded=succeeded)
     if scope is None:
         return _OUT
-    if constraint.check is not Check.STATUS and len(scope.lines) > _MOST_LINES:
-        return _OUT
     outcome = _CHECKS[constraint.check](constraint, scope)
-    if outcome.violated and constraint.tolerates and _diagnosed(constraint, scope):
-        return _OUT
+    if outcome.violated and constraint.tolerates:
+        tolerated = pattern(constraint.tolerates)
+        if tolerated is not None and any(tolerated.search(line.text) for line in scope.lines):
+            return _OUT  # a line that another program may have written
     return outcome
 
 
-def _diagnosed(constraint: Constraint, scope: Scope) -> bool:
-    """Is there a line that another program may have written?"""
-    tolerated = pattern(constraint.tolerates)
-    return tolerated is not None and any(tolerated.search(line.text) for line in scope.lines)
-
-
 def _scope(constraint: Constraint, observation: str, *, status: int | None, succeeded: bool | None) -> Scope | None:
-    """The text between the markers; None if one of them does not stand there exactly once."""
+    """The text between the markers; None if one of them does not stand there exactly once, or it is too long."""
+    if len(observation) > LONGEST:
+        return None
     start, end = 0, len(observation)
     if constraint.after is not None:
         found = _once(constraint.after, observation, 0)
@@ -143,7 +142,9 @@ def _scope(constraint: Constraint, observation: str, *, status: int | None, succ
             return None
         end = found[0]
     text = observation[start:end]
-    return Scope(start, text, tuple(_lines(text, start)), status, None if succeeded is None else not succeeded)
+    if text.count("\n") > _MOST_LINES and text.strip().count("\n") >= _MOST_LINES:
+        return None
+    return Scope(start, text, _lines(text, start), status, None if succeeded is None else not succeeded)
 
 
 def _once(marker: str, observation: str, start: int) -> Span | None:
@@ -152,26 +153,29 @@ def _once(marker: str, observation: str, start: int) -> Span | None:
     at = observation.find(marker, start)
     while at >= 0 and len(places) < 2:
         end = at + len(marker)
-        before = at == 0 or observation[at - 1] == "\n"
-        line_end = observation.find("\n", end)
-        line_end = len(observation) if line_end < 0 else line_end
-        if before and not observation[end:line_end].strip():
-            places.append((at, line_end))
+        if at == 0 or observation[at - 1] == "\n":
+            line_end = observation.find("\n", end)
+            line_end = len(observation) if line_end < 0 else line_end
+            if not observation[end:line_end].strip():
+                places.append((at, line_end))
         at = observation.find(marker, end or end + 1)
     return places[0] if len(places) == 1 else None
 
 
-def _lines(text: str, start: int) -> Iterator[Line]:
+@lru_cache(maxsize=4)  # many constraints are about the same text
+def _lines(text: str, start: int) -> tuple[Line, ...]:
     """The lines, without blank ones before the first and after the last that are not."""
     kept = text.rstrip()
     skipped = len(kept) - len(kept.lstrip())
     at = kept.rfind("\n", 0, skipped) + 1
     if not kept:
-        return
+        return ()
+    lines: list[Line] = []
     end = text.find("\n", len(kept))  # a blank at a line's end may be all that it says, as after a line's number
     for line in text[at : end if end >= 0 else len(text)].split("\n"):
-        yield Line(start + at, line.removesuffix("\r"))
+        lines.append(Line(start + at, line.removesuffix("\r")))
         at += len(line) + 1
+    return tuple(lines)
 
 
 def _bad(spans: Sequence[Span], found: str) -> Outcome:
@@ -429,12 +433,16 @@ def _placed(scope: Scope, found: tuple[bool, str, Sequence[Span]]) -> Outcome:
     return Outcome(applied=applied, spans=placed)
 
 
-def _status(constraint: Constraint, scope: Scope) -> Outcome:
-    if scope.status is None or scope.status in _KILLED:
+def _status(constraint: Constraint, observation: str, status: int | None) -> Outcome:
+    if status is None or status in _KILLED:
         return _OUT
-    if _within(constraint, scope.status):
+    if _within(constraint, status):
         return _HELD
-    return _bad([], f"observed exit status {scope.status}")
+    if constraint.tolerates:
+        tolerated = pattern(f"(?m:{constraint.tolerates})")
+        if tolerated is not None and tolerated.search(observation.replace("\r\n", "\n")):
+            return _OUT
+    return _bad([], f"observed exit status {status}")
 
 
 _CHECKS: dict[Check, Callable[[Constraint, Scope], Outcome]] = {
@@ -457,5 +465,4 @@ _CHECKS: dict[Check, Callable[[Constraint, Scope], Outcome]] = {
     Check.NOT_NAMES: _not_names,
     Check.SCHEMA: _schema,
     Check.AGREES: _agrees,
-    Check.STATUS: _status,
 }

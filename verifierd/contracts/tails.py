@@ -4,7 +4,10 @@ import re
 
 from verifierd.types import Step
 
-__all__ = ("cut", "visible")
+__all__ = ("LONGEST", "cut", "visible")
+
+LONGEST = 500_000
+"""Of a longer observation nothing is judged but the exit status, and nothing is learned."""
 
 _LINE = re.compile(
     r"Shell cwd was reset to .{1,4096}|\[rerun: b\d{1,9}\]"
@@ -14,7 +17,9 @@ _LINE = re.compile(
     r"|\(Open file: .{1,4096}\)|\(Current directory: .{1,4096}\)|bash-\$"
 )
 _RERUN = re.compile(r"\[rerun: b\d{1,9}\]\Z")
-_LONGEST = 4_200
+_LONGEST_TAIL = 4_200
+_CHUNK = 4_096
+_MOST = 500
 _REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
 _OUTSIDE = ("WebFetch", "WebSearch", "mcp__")
 _EMPTY = re.compile(
@@ -28,16 +33,23 @@ _CUTS = re.compile(
     r"|\.{3} ?\(?output truncated\)?)",
     re.MULTILINE,
 )
+_CUT_WORDS = ("truncated", "omitted", "<response clipped>", "<persisted-output>")
+"""One of these stands in every such mark."""
 
 
 def visible(step: Step) -> str:
     """An observation without its harness's tails: a prefix of it, so that places stay.
 
-    Each tail is looked for from the end, and nothing is read twice.
+    Each tail is looked for from the end, nothing is read twice, and no more are taken off than a harness ever appends.
     """
     text = step.observation
     end = len(text)
-    while (shorter := _shorter(text, end, step)) is not None:
+    if end > LONGEST:
+        return text
+    for _ in range(_MOST):
+        shorter = _shorter(text, end, step)
+        if shorter is None:
+            break
         if step.action.command is None and not text[:shorter].strip():
             break  # all that the tool says: the file is empty, or shorter than asked for
         end = shorter
@@ -47,17 +59,28 @@ def visible(step: Step) -> str:
 
 def cut(step: Step) -> bool:
     """Was something taken out of an observation, so that it cannot be judged?"""
-    return step.elided is not None or _CUTS.search(step.observation) is not None
+    if step.elided is not None:
+        return True
+    return any(word in step.observation for word in _CUT_WORDS) and _CUTS.search(step.observation) is not None
+
+
+def _stripped(text: str, end: int) -> int:
+    """Where a text ends without the blanks before a place; what is not blank is not copied."""
+    while end:
+        chunk = text[max(0, end - _CHUNK) : end]
+        kept = len(chunk.rstrip())
+        if kept:
+            return end - len(chunk) + kept
+        end -= len(chunk)
+    return 0
 
 
 def _shorter(text: str, end: int, step: Step) -> int | None:
     """Where the text ends without the last of its tails; None if it has none."""
-    last = end
-    while last and text[last - 1].isspace():
-        last -= 1
-    start = text.rfind("\n", max(0, last - _LONGEST), last) + 1
+    last = _stripped(text, end)
+    start = text.rfind("\n", max(0, last - _LONGEST_TAIL), last) + 1
     if step.action.command is not None:
-        if start < last <= start + _LONGEST and _LINE.fullmatch(text, start, last):
+        if start < last <= start + _LONGEST_TAIL and _LINE.fullmatch(text, start, last):
             return max(0, start - 1)
         match = _RERUN.search(text, max(start, last - 20), last)  # it also follows the last line directly
         return match.start() if match else None

@@ -2,7 +2,7 @@
 
 from verifierd.contracts.checks import check
 from verifierd.contracts.document import LEAST_POWER
-from verifierd.contracts.tails import cut, visible
+from verifierd.contracts.tails import LONGEST, cut, visible
 from verifierd.scoring.normalise import Text, normalise
 from verifierd.types import Check, Constraint, History, Prediction, Score, Signal, Step
 
@@ -51,7 +51,8 @@ def contracts(_history: History, step: Step, prediction: Prediction) -> Score:
 
 def uncoloured(step: Step) -> Text:
     """What is looked at of an observation: neither its harness's tails nor colours."""
-    return normalise(visible(step), step, ("ansi",))
+    # Nothing but the status is checked of what is longer.
+    return normalise(visible(step), step, ("ansi",) if len(step.observation) <= LONGEST else ())
 
 
 def _signals(constraint: Constraint, spans: tuple[tuple[int, int], ...], found: str, step: Step) -> list[Signal]:

@@ -9,6 +9,7 @@ from verifierd.contracts.document import bundled
 from verifierd.contracts.engine import Contracts
 from verifierd.contracts.state.effects import Effect
 from verifierd.contracts.state.session import Session
+from verifierd.contracts.tails import LONGEST
 from verifierd.types import Action, Step
 
 CONTRACTS = Contracts(bundled())
@@ -92,3 +93,11 @@ def test_what_runs_beside_a_step_counts() -> None:
 
     session.expect(msgspec.structs.replace(step, turn="2"))
     assert not session.keeps(Effect.HISTORY)
+
+
+def test_nothing_is_learned_of_what_is_too_long() -> None:
+    """It is no more than a step that the log cut."""
+    session = _session(("cat -n a.py", "     1\tx\n" + " " * LONGEST))
+
+    assert session.total == 1
+    assert session.files.known("/home/user/a.py") == {}

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from verifierd.contracts.calls import Call, Part
 from verifierd.contracts.state.effects import Effect, beside
 from verifierd.contracts.state.files import Files
@@ -9,6 +11,7 @@ from verifierd.contracts.state.paths import Paths
 from verifierd.contracts.state.profile import Profile
 from verifierd.contracts.state.repository import Repository
 from verifierd.contracts.state.results import Results
+from verifierd.contracts.tails import LONGEST
 from verifierd.types import Action, ObservationKind, Step
 
 __all__ = ("Session",)
@@ -59,6 +62,8 @@ class Session:
             calls: Everything that it called; empty if it cannot be told.
         """
         self.total += 1
+        if len(step.observation) > LONGEST:
+            step = msgspec.structs.replace(step, observation="", elided="longest")
         self._observed = step.turn
         self.profile.observe(step, parts, calls)
         self.files.observe(step, parts, calls)
