@@ -104,6 +104,40 @@ def test_patterns_of_the_documents_can_be_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "problem", "remedy"),
+    [
+        ("tools = ['Read']\ntext = '(?={file_path})'", "`text` is no pattern", "RE2"),
+        ("tools = ['Read']\ntext = '('", "`text` is no pattern", "RE2"),
+        ("programs = ['ls']\ntext = '[0-9]{7'", "`text` has a brace", "{{"),
+        ("programs = ['ls']\ntext = '[0-9]{7}'", "`text` has a brace", "{{"),
+        ("programs = ['ls']\ncheck = 'names'\ntext = '(.*)'", "no group `name`", "(?P<name>...)"),
+        ("programs = ['nl']\ncheck = 'numbered'\ntext = '(.*)'", "no group `line`", "(?P<line>...)"),
+        ("programs = ['ls']\nlow = 'abc'", "`low` is no number", "Give a number"),
+        ("programs = ['ls']\nhigh = '{count'", "`high` is no number", "Give a number"),
+        ("text = 'a'", "it concerns nothing", "`programs`"),
+        ("programs = ['ls']\nfact = 'unheard-of'", "no fact `unheard-of`", "Known facts"),
+    ],
+)
+def test_a_rule_that_cannot_work_is_refused(given: str, problem: str, remedy: str) -> None:
+    """When it is loaded, with its document, its name and what to do."""
+    check = "" if "check" in given else "check = 'every-line'\n"
+    family = parse(f"about = 'x'\n[[rule]]\nid = 'mine'\nsays = 'b'\n{check}{given}", "own.toml")
+
+    with pytest.raises(ContractError) as caught:
+        Contracts({"own": family})
+
+    assert "policies/contracts/own.toml, rule `mine`: " in str(caught.value)
+    assert problem in str(caught.value)
+    assert remedy in caught.value.hint
+
+
+def test_a_document_is_utf_8() -> None:
+    """Any other is refused by name."""
+    with pytest.raises(ContractError, match=r"own\.toml: it is not UTF-8"):
+        parse('about = "é"'.encode("latin-1"), "own.toml")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         'about = "x"\nrules = []',

@@ -169,14 +169,16 @@ class Family(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     rule: tuple[Rule, ...] = ()
 
 
-def parse(text: str, name: str) -> Family:
+def parse(text: str | bytes, name: str) -> Family:
     """Read one document.
 
     Raises:
-        ContractError: It is not TOML, or has an unknown key or an impossible value.
+        ContractError: It is not UTF-8 or not TOML, or has an unknown key or an impossible value.
     """
     try:
-        return msgspec.convert(tomllib.loads(text), Family)
+        return msgspec.convert(tomllib.loads(text if isinstance(text, str) else text.decode()), Family)
+    except UnicodeDecodeError as error:
+        raise ContractError(f"{name}: it is not UTF-8: {error}", hint="Save it as UTF-8.") from error
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise ContractError(f"{name}: {error}", hint="policies/contracts/README.md explains every key.") from error
 
@@ -186,7 +188,7 @@ def bundled() -> Mapping[str, Family]:
     """The documents that come with the product, by name."""
     folder = root("policies") / "contracts"
     return {
-        path.name.removesuffix(".toml"): parse(path.read_text(encoding="utf-8"), f"policies/contracts/{path.name}")
+        path.name.removesuffix(".toml"): parse(path.read_bytes(), f"policies/contracts/{path.name}")
         for path in sorted(folder.iterdir(), key=lambda path: path.name)
         if path.name.endswith(".toml")
     }

@@ -27,6 +27,8 @@ _PATTERNS = frozenset(
      Check.NAMES, Check.NOT_NAMES}
 )  # fmt: skip
 """Checks whose `text` is a pattern."""
+_GROUPS = {Check.NUMBERED: "line", Check.KNOWN_LINES: "line", Check.NAMES: "name", Check.NOT_NAMES: "name"}
+"""The group that a pattern of these checks must have."""
 _LONGEST = 20_000
 _FORMAT = string.Formatter()
 
@@ -61,8 +63,7 @@ class Contracts:
             raise ContractError(f"{place}: another rule has this id", hint="Give each rule an id of its own.")
         if rule.fact is not None and rule.fact not in FACTS:
             raise ContractError(f"{place}: no fact `{rule.fact}`", hint="Known facts: " + ", ".join(sorted(FACTS)))
-        if rule.check in _PATTERNS and "{" not in rule.text and pattern(rule.text) is None:
-            raise ContractError(f"{place}: `text` is no pattern", hint="Patterns are in RE2 syntax.")
+        _judge(rule, place)
         self.rules[rule.id] = rule
         for program in rule.programs:
             self._by_program.setdefault(program, []).append(rule)
@@ -150,6 +151,52 @@ class Contracts:
                     if constraint is not None:
                         result.append(constraint)
         return result
+
+
+class _Ones(dict[str, str]):
+    """A value for every name."""
+
+    def __missing__(self, name: str) -> str:
+        return "1"
+
+
+def _is_template(text: str) -> bool:
+    """Is a text one whose blanks can be filled in?"""
+    try:
+        return all(
+            name is None or (name.isidentifier() and not spec and conversion is None)
+            for _, name, spec, conversion in _FORMAT.parse(text)
+        )
+    except ValueError:
+        return False
+
+
+def _judge(rule: Rule, place: str) -> None:
+    """Make sure that a rule concerns something, and that its texts, bounds and pattern can be filled in.
+
+    Raises:
+        ContractError: It does not, or they cannot, or the pattern lacks the group that its check needs.
+    """
+    if not rule.programs and not rule.tools:
+        raise ContractError(f"{place}: it concerns nothing", hint="Name its `programs` or its `tools`.")
+    for key, templates in (("says", (rule.says,)), ("text", (rule.text,)), ("texts", rule.texts)):
+        if not all(map(_is_template, templates)):
+            raise ContractError(f"{place}: `{key}` has a brace that names nothing", hint="Double it: `{{`, `}}`.")
+    for key, bound in (("low", rule.low), ("high", rule.high)):
+        if isinstance(bound, str) and not (_is_template(bound) and _filled(bound, _Ones(), literal=True).isdigit()):
+            raise ContractError(f"{place}: `{key}` is no number", hint="Give a number, or a `{name}` of the fact.")
+    if rule.check in _PATTERNS:
+        _judge_pattern(rule, place)
+
+
+def _judge_pattern(rule: Rule, place: str) -> None:
+    compiled = pattern(_filled(rule.text, _Ones(), literal=False))
+    if compiled is None:
+        raise ContractError(f"{place}: `text` is no pattern", hint="Patterns are in RE2 syntax.")
+    group = _GROUPS.get(rule.check)
+    if rule.text and group is not None and group not in compiled.groupindex:
+        hint = f"Put `(?P<{group}>...)` around what the check is about."
+        raise ContractError(f"{place}: the pattern has no group `{group}`", hint=hint)
 
 
 def _tolerant(constraints: list[Constraint], lines: str) -> list[Constraint]:
