@@ -23,9 +23,7 @@ _PLAIN = frozenset({
     "--time",
 })  # fmt: skip
 """Options of `ls` that leave each line a name."""
-_FILE = re.compile(
-    r"\.(?:cfg|csv|gz|h|hpp|ini|json|jsonl|jsx|md|png|sql|svg|toml|tsx|txt|xml|yaml|yml|zip)$"
-)
+_FILE = re.compile(r"\.(?:cfg|csv|gz|h|hpp|ini|json|jsonl|jsx|md|png|sql|svg|toml|tsx|txt|xml|yaml|yml|zip)$")
 """Endings of names that no directory has; projects call themselves `discord.py`, `three.js`, `acme.sh`."""
 _FIND_FLAGS = frozenset({"-H", "-L", "-P", "-E", "-X", "-d", "-s", "-x", "-O1", "-O2", "-O3"})
 _FIND_SILENT = frozenset({
