@@ -370,8 +370,8 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         whole: A literal text must fill whole lines. For `agrees`: nothing else speaks in the scope, so what is listed
             is all there is.
         low, high: Bounds, inclusive; None for none. For `agrees`: `high` is 0 where a step that went well tells that
-            the program did, `low` is 1 where one that failed tells that it did if it ran at all. For `some-line`: `high`
-            is how many of the last lines the line is among. These are set where a command line's parts are composed.
+            the program did, `low` is 1 where one that failed tells that it did if it ran at all. For `some-line`:
+            `high` is how many of the last lines the line is among. Both are set where a command line is composed.
         given: Applies only if the step succeeded, or only if it failed.
         after, before: Scope: only what stands between these two marker lines; None for the text's edge. A marker that
             does not stand there exactly once puts the constraint out of force.
