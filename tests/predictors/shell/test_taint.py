@@ -50,6 +50,8 @@ def _ask(*steps: tuple[str, str, int] | str) -> str | None:
         "[[ $HOME == *dev* ]] && echo y",
         '[ "$FOO" = a ] && echo y; FOO=b',
         "x=$FOO; echo $x | grep a",
+        "echo $((FOO+1))",
+        'for w in $OLDPWD; do echo "<$w>" | tr a-z A-Z; done',
     ],
 )
 def test_unknown_variables(command: str) -> None:
@@ -70,6 +72,7 @@ def test_unknown_variables(command: str) -> None:
         "cat f.txt > out; grep -c 'r[o]ot' out",
         "read l < f.txt; case $l in '#!'*) echo script;; *) echo none;; esac",
         "grep -rn 'T[O]DO' . | sort",
+        "grep -c 'x[y]' {f,g}.txt",
         "echo x >> f.txt; tail -n 1 f.txt",
         "[ -x f.txt ] && echo x || echo nox",
     ],

@@ -42,6 +42,7 @@ _NO_PATHS = frozenset({"basename", "dirname", "echo", "expr", "printf", "seq", "
 _ABOVE = re.compile(r"(?<![\w./])(?:\.\./)*\.\.(?![\w.])")
 _RAW = re.compile(r"[\w.+@~-]*(?:/[\w.+@~-]+)+|[\w+-]*\.[\w.+-]+")
 _WORD = re.compile(r"[A-Za-z_][\w.+-]*")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _GLOB = re.compile(r"[^\s'\"|;&<>()=]*[*?\[][^\s'\"|;&<>()]*")
 _ENDING = re.compile(r"\.(\w{1,5})\b")
 _BRACES = re.compile(r"[\w./+,-]*\{[\w./+,-]+\}[\w./+,{}-]*")
@@ -84,7 +85,7 @@ def variables_named(command: str) -> set[str]:
     """The variables whose value a command may depend on."""
     names = references(command)
     if _BARE.search(command):
-        names.update(_WORD.findall(command))
+        names.update(_NAME.findall(command))
     if re.search(r"\bcd\s+-", command) or "~-" in command:
         names.add("OLDPWD")
     return names

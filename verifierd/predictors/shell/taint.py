@@ -126,7 +126,8 @@ def files_read(analysis: ScriptAnalysis) -> set[str] | None:
     for part in analysis.commands:
         if part.name not in _SPEAKING | {"[", "basename", "dirname", "expr", "seq", "test", "tr"} or part.name == "cat":
             words += part.args
-    return None if None in words else {word for word in words if word is not None}
+    spelt = {word for word in words if word is not None and not re.search(r"[*?\[{]", word)}
+    return spelt if len(spelt) == len(set(words)) else None
 
 
 def reads_what_it_finds(analysis: ScriptAnalysis) -> bool:

@@ -798,7 +798,9 @@ class Session:
         """Whether a variable has a value that nobody showed."""
         if name in _PLAIN - {"PWD"}:
             return False
-        return name in self._vague or len({world.bash.shell_state().variables.get(name) for world in self._worlds}) > 1
+        values = {world.bash.shell_state().variables.get(name) for world in self._worlds}
+        made_up = any(world.token in (value or "") for world in self._worlds for value in values)
+        return name in self._vague or len(values) > 1 or made_up
 
     def _walks_the_unknown(self, analysis: ScriptAnalysis) -> bool:
         """Whether `find` starts from a directory of which not all is known."""
@@ -846,7 +848,7 @@ class Session:
         if trial.doubted is not None:
             return
         agreed = all((one.merged, one.exit_code) == (first.merged, first.exit_code) for one in trial.outcomes)
-        made_up = any(world.token in first.merged for world in self._worlds)
+        made_up = any(world.token in first.merged.lower() for world in self._worlds)
         if not agreed or made_up or not self._sure_of_absence(first):
             trial.open = _DEPENDS
         elif "\ufffd" in first.merged or "\0" in first.merged:
