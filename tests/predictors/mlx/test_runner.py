@@ -136,6 +136,19 @@ def test_a_closing_tag_that_is_left_out(loaded: Loaded) -> None:
     assert found.likelihood.expected is None
 
 
+def test_a_closing_tag_that_does_not_go_on(loaded: Loaded) -> None:
+    """After its first token more may be expected: the place is the end, and the surprisal that of where it parted."""
+    told = Told(loaded, _asking("tags"))
+    step = ran("x", "abc\n")
+    place = told.draft(step).last + 1
+    for word, expected in (("X", "X"), (" ", None), ("<", None)):
+        found = told.at(step, place, told.tokens(word)[0])
+        assert found.likelihood is not None
+        assert (found.failed, found.likelihood.expected) == (None, expected)
+        if expected is not None:
+            assert (found.likelihood.agreed, found.likelihood.surprisal[3:]) == (3, (float(place),))
+
+
 @pytest.mark.parametrize(
     ("observation", "place", "token"),
     [
@@ -200,6 +213,31 @@ def test_a_thought_is_a_broken_role(loaded: Loaded, wrapper: str) -> None:
     assert (found.text, found.failed) == (None, Abstain.ROLE_BREAK)
 
 
+@WRAPPERS
+def test_a_thought_that_only_begins(loaded: Loaded, wrapper: str) -> None:
+    """Without decoding its first token is all that is known; it is no expectation of the environment."""
+    told = Told(loaded, _asking(wrapper))
+    step = ran("x", "abc")
+    first = told.draft(step).first
+    for word in ("<think>", "</think>"):
+        for place in (first, first + 1):
+            found = told.at(step, place, loaded.tokenizer.convert_tokens_to_ids(word))
+            assert (found.text, found.failed) == (None, Abstain.ROLE_BREAK)
+            assert found.likelihood is not None
+            assert found.likelihood.expected is None
+
+
+@WRAPPERS
+def test_the_environment_may_spell_a_thought(loaded: Loaded, wrapper: str) -> None:
+    """A template or a transcript that is printed, and foreseen, is no thought of the model."""
+    told = Told(loaded, _asking(wrapper))
+    step = ran("x", "a <think>b</think> c\n")
+    found = told.agreed(step)
+    assert (found.text, found.failed) == (step.observation, None)
+    found = told.at(step, told.draft(step).last - 1, told.tokens("X")[0])
+    assert found.failed is None
+
+
 def test_a_text_decoded_from_the_difference(loaded: Loaded) -> None:
     """Is parsed out of its wrapper; one that the cap cut says so."""
     told = Told(loaded, _asking("tags", text=True))
@@ -218,6 +256,16 @@ def test_agreement_up_to_the_cap_is_truncated(loaded: Loaded) -> None:
     found = told.agreed(step, most=256)
     cut = 256 - told.draft(step).first
     assert (found.text, found.truncated) == (("\n  " + "q" * 400)[: 3 + cut], True)
+
+
+def test_an_answer_that_just_fills_the_cap_is_whole(loaded: Loaded) -> None:
+    """Its end is its last token."""
+    told = Told(loaded, _asking("none", most=256))
+    for count, truncated in ((255, False), (256, True)):
+        step = ran("x", "q" * count)
+        assert len(told.draft(step).ids) == count + 1
+        found = told.agreed(step, most=256)
+        assert (found.text == step.observation, found.truncated) == (True, truncated)
 
 
 def test_a_difference_before_the_cap_is_none_of_it(loaded: Loaded) -> None:

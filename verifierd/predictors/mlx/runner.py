@@ -19,6 +19,8 @@ __all__ = ("ModelRunner",)
 _LOOK_AHEAD = 64
 """Tokens of what came that are compared with one that was expected: it may spell what several do."""
 
+_THOUGHT = ("<think>", "</think>")
+
 _PART_OF_A_CHARACTER = "\ufffd"
 """How tokenizers write bytes that are no whole character."""
 
@@ -85,8 +87,10 @@ class ModelRunner:
         agreed = scored.agreed(draft.ids)
         broken, expected = self._difference(step, draft, scored, agreed)
         text, truncated = self._text(step, outcome, agreed)
-        if prompt.thought(self._template.decode(outcome.greedy)):
-            broken = "the model thinks, though thinking is off"
+        # What agreed is the environment's text, whatever it spells.
+        own = self._template.decode(outcome.greedy[agreed:])
+        if prompt.thought(own) or own.startswith(_THOUGHT):
+            broken, expected = "the model thinks, though thinking is off", None
         dropped = f"{outcome.dropped} older turns no longer fit the context" if outcome.dropped else ""
         return Prediction(
             predictor="mlx",
@@ -102,7 +106,7 @@ class ModelRunner:
     def _text(self, step: Step, outcome: Outcome, agreed: int) -> tuple[str | None, bool]:
         """The predicted observation as far as it is known to its end or to the cap, and whether the cap cut it."""
         draft = outcome.draft
-        if _throughout(draft, agreed) and agreed < self._cap:
+        if _throughout(draft, agreed) and (agreed < self._cap or len(draft.ids) == self._cap):
             return step.observation, False
         if agreed >= self._cap:
             place = self._cap - draft.first
@@ -125,7 +129,10 @@ class ModelRunner:
         said = "" if ends else self._template.decode([token])
         if agreed >= draft.first:
             came = self._template.decode(draft.ids[agreed : min(draft.last, agreed + _LOOK_AHEAD)]).rstrip()
-            return "", self._expected(said, came, ends=ends)
+            rest = (
+                self._template.decode(draft.ids[agreed:-1]) if agreed > draft.last else came + prompt.after(self._form)
+            )
+            return "", self._expected(said, came, rest, ends=ends)
         wrapper = prompt.before(step, self._form)
         begun = self._template.decode(draft.ids[:agreed]) + said
         if begun.startswith(wrapper.rstrip()):
@@ -137,13 +144,12 @@ class ModelRunner:
             return "", None
         return f"the model would answer “{begun[:60]}”, which is no observation", None
 
-    def _expected(self, said: str, came: str, *, ends: bool) -> str | None:
-        """What was expected in place of what came, if it shows."""
+    def _expected(self, said: str, came: str, rest: str, *, ends: bool) -> str | None:
+        """What was expected in place of what came, if it shows; `rest` is that with the closing tag."""
         if ends:
             return "" if came else None  # what is left is a closing tag at most
         if not came and not said.strip():
             return None  # white space at the end is not compared
-        rest = came + prompt.after(self._form)
         return None if rest.startswith(said.rstrip(_PART_OF_A_CHARACTER)) else said
 
 
@@ -153,13 +159,19 @@ def _throughout(draft: Draft, agreed: int) -> bool:
 
 
 def _likelihood(draft: Draft, scored: Scored, agreed: int, expected: str | None) -> Likelihood:
-    span = slice(draft.first, draft.last + 1)
+    throughout = _throughout(draft, agreed)
+    # Of a closing tag that began as it should and did not go on, the token where it ended says how the answer ended.
+    end = draft.last if throughout else max(draft.last, agreed)
+
+    def picked(values: Sequence[float]) -> tuple[float, ...]:
+        return (*values[draft.first : draft.last], values[end])
+
     return Likelihood(
         starts=tuple(draft.starts),
-        surprisal=tuple(scored.surprisal[span]),
-        entropy=tuple(scored.entropy[span]),
-        varentropy=tuple(scored.varentropy[span]),
-        top=tuple(scored.top[span]),
-        agreed=max(0, min(agreed, draft.last + 1) - draft.first),
+        surprisal=picked(scored.surprisal),
+        entropy=picked(scored.entropy),
+        varentropy=picked(scored.varentropy),
+        top=picked(scored.top),
+        agreed=max(0, min(agreed, draft.last + throughout) - draft.first),
         expected=expected,
     )
