@@ -1,5 +1,6 @@
 """How likely a model found what came."""
 
+import msgspec
 import pytest
 
 from verifierd.scoring.likelihood import likelihood
@@ -77,3 +78,13 @@ def test_other_tokens_may_spell_the_same() -> None:
 def test_others_judge_a_text_and_a_failure(text: str | None, failed: Abstain | None) -> None:
     """The mean surprisal is still told."""
     assert _score(_found(1, "x"), text=text, failed=failed) == Score(name="likelihood", value=3.0)
+
+
+def test_what_the_log_cut_says_nothing() -> None:
+    """A mark in place of the output, and the end after it, are the log's."""
+    step = msgspec.structs.replace(STEP, elided="truncated")
+    prediction = Prediction(predictor="x", likelihood=_found(2, "x"))
+
+    assert likelihood(History(STEP.key), step, prediction) == Score(
+        name="likelihood", reason="the log cut the observation (truncated)"
+    )

@@ -17,6 +17,9 @@ def likelihood(_history: History, step: Step, prediction: Prediction) -> Score:
     found = prediction.likelihood
     if found is None:
         return Score(name="likelihood", reason="no model was asked")
+    if step.elided is not None:
+        # Neither the mark of the cut nor the end after it is the environment's.
+        return Score(name="likelihood", reason=f"the log cut the observation ({step.elided})")
     mean = sum(found.surprisal) / len(found.surprisal)
     if prediction.text is not None or prediction.failed is not None:
         return Score(name="likelihood", value=mean)
