@@ -1,106 +1,129 @@
-"""Seeded faults: what a step would look like had its environment lied. Pure: a step in, an altered step out."""
+"""Seeded changes of one observation, for measuring: faults that must be seen, and benign changes that must not alarm.
+
+Pure: a clean step with its history in, an altered step out, with the truth about it. Each change is a case of its own.
+To add a kind, write a function that yields the edits to choose from, in the order in which it draws them, and name it
+in `FAULTS` or `BENIGN`.
+"""
 
 import random
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from verifierd.types import ObservationKind, Step
+from verifierd.replay.benign import BENIGN
+from verifierd.replay.edits import Case, Edit, Pool, decoded
+from verifierd.replay.faults import FAULTS
+from verifierd.replay.spans import masked
+from verifierd.scoring.contracts import uncoloured
+from verifierd.types import ObservationKind, Step, VerdictKind
 
-__all__ = ("FAULTS", "Fault", "inject")
+__all__ = ("BENIGN", "FAULTS", "Injected", "Pool", "drawn", "eligible", "inject")
 
-_NUMBER = re.compile(r"\d+")
-
-Fault = Callable[[Step, Sequence[Step], Sequence[Step], random.Random], Step | None]
-"""(step, steps before it, steps to borrow from, draw) -> the altered step; None if it cannot be altered so."""
+_WORD = 5
 
 
-def inject(kind: str, step: Step, history: Sequence[Step], others: Sequence[Step], *, seed: int) -> Step | None:
-    """A step with one fault.
+class Injected(msgspec.Struct, frozen=True, kw_only=True):
+    """An altered step, and the truth about it.
+
+    Attributes:
+        step: The step as it would have been logged.
+        label: `off_path` for a fault, `on_path` for a benign change.
+        kind: Its name in `FAULTS` or `BENIGN`.
+        span: Where the altered observation holds what is new; None if only the status changed.
+        old, new: What stood there, and what stands there now.
+        known: Does what was altered, or its line, stand in the action or in an earlier step? If not, nobody could have
+            known it.
+    """
+
+    step: Step
+    label: VerdictKind
+    kind: str
+    span: tuple[int, int] | None
+    old: str
+    new: str
+    known: bool
+
+
+def inject(
+    kind: str, step: Step, history: Sequence[Step] = (), pool: Pool | None = None, *, seed: int
+) -> Injected | None:
+    """A step with one change of its observation.
 
     Args:
-        kind: One of `FAULTS`.
+        kind: A name in `FAULTS` or `BENIGN`.
         step: A clean step.
         history: The steps before it.
-        others: Steps of other trajectories, of the same tool.
+        pool: Steps of other trajectories.
         seed: Together with kind and step it fixes what is drawn.
 
     Returns:
-        The altered step; None if this kind of fault is impossible here, or would change nothing but white space.
+        The altered step; None if it is not eligible: this kind of change is impossible here, a fault would equal the
+        original once normalised, or a benign change would change nothing at all.
 
     Raises:
         KeyError: There is no such kind.
     """
+    benign = kind in BENIGN
+    choose = BENIGN[kind] if benign else FAULTS[kind]
+    past = [other for other in history if other.observation_kind is ObservationKind.ENV]
+    case = Case(step=step, history=past, pool=pool or Pool())
     draw = random.Random(f"{seed}/{kind}/{step.step_id}")  # noqa: S311 - a seeded draw, no secret
-    altered = FAULTS[kind](
-        step, [past for past in history if past.observation_kind is ObservationKind.ENV], others, draw
-    )
-    if altered is None:
-        return None
-    same_text = altered.observation.split() == step.observation.split()
-    return None if same_text and altered.succeeded == step.succeeded else altered
+    for edit in choose(case, draw):
+        altered = _applied(step, edit)
+        if altered.observation == step.observation if benign else _same(altered, step):
+            continue
+        old = step.observation[edit.start : edit.end]
+        return Injected(
+            step=altered,
+            label=VerdictKind.ON_PATH if benign else VerdictKind.OFF_PATH,
+            kind=kind,
+            span=None if edit.status_only else (edit.start, edit.start + len(edit.new)),
+            old=old,
+            new=edit.new,
+            known=_known(case, edit),
+        )
+    return None
 
 
-def _with(step: Step, observation: str) -> Step:
-    return msgspec.structs.replace(step, observation=observation)
+def _known(case: Case, edit: Edit) -> bool:
+    """Do the lines that are altered stand elsewhere, or the altered word, if it is long enough to be told apart?"""
+    text = case.text
+    start, end = text.rfind("\n", 0, edit.start) + 1, text.find("\n", edit.end)
+    line, word = text[start : end if end >= 0 else None].strip(), text[edit.start : edit.end].strip()
+    return case.knows(line) or (len(word) >= _WORD and case.knows(word))
 
 
-def _another_step(step: Step, history: Sequence[Step], _others: Sequence[Step], draw: random.Random) -> Step | None:
-    """The observation of another step of the same trajectory, not the one before."""
-    return _with(step, draw.choice(history[:-1]).observation) if len(history) > 1 else None
+def eligible(kind: str, step: Step, history: Sequence[Step] = (), pool: Pool | None = None) -> bool:
+    """Can this kind of change be made here? Does not depend on a seed.
+
+    Raises:
+        KeyError: There is no such kind.
+    """
+    return inject(kind, step, history, pool, seed=0) is not None
 
 
-def _another_session(step: Step, _history: Sequence[Step], others: Sequence[Step], draw: random.Random) -> Step | None:
-    """The observation of the same tool in another trajectory."""
-    return _with(step, draw.choice(others).observation) if others else None
+def drawn(kind: str, step: Step, rate: float, *, seed: int) -> bool:
+    """Is this step among the share `rate` of eligible ones that get this kind of change? Independent of all others."""
+    return random.Random(f"{seed}/rate/{kind}/{step.step_id}").random() < rate  # noqa: S311 - as above
 
 
-def _stale(step: Step, history: Sequence[Step], _others: Sequence[Step], _draw: random.Random) -> Step | None:
-    """The observation of the step before, again."""
-    return _with(step, history[-1].observation) if history else None
-
-
-def _line_dropped(step: Step, _history: Sequence[Step], _others: Sequence[Step], draw: random.Random) -> Step | None:
-    """One line that is not blank is missing."""
-    lines = step.observation.splitlines(keepends=True)
-    inked = [index for index, line in enumerate(lines) if line.strip()]
-    if len(inked) < 2:
-        return None
-    index = draw.choice(inked)
-    return _with(step, "".join(lines[:index] + lines[index + 1 :]))
-
-
-def _number_changed(step: Step, _history: Sequence[Step], _others: Sequence[Step], draw: random.Random) -> Step | None:
-    """One digit of one number is another one."""
-    numbers = list(_NUMBER.finditer(step.observation))
-    if not numbers:
-        return None
-    at = draw.randrange(*draw.choice(numbers).span())
-    digit = draw.choice([letter for letter in "0123456789" if letter != step.observation[at]])
-    return _with(step, step.observation[:at] + digit + step.observation[at + 1 :])
-
-
-def _empty(step: Step, _history: Sequence[Step], _others: Sequence[Step], _draw: random.Random) -> Step | None:
-    """Nothing came back."""
-    return _with(step, "") if step.observation.strip() else None
-
-
-def _error_flip(step: Step, _history: Sequence[Step], _others: Sequence[Step], _draw: random.Random) -> Step | None:
-    """Success is reported as failure, or the reverse; the text stays."""
+def _applied(step: Step, edit: Edit) -> Step:
+    if not edit.status_only:
+        text = step.observation
+        step = msgspec.structs.replace(step, observation=text[: edit.start] + edit.new + text[edit.end :])
+    if edit.failed is None:
+        return step
     if step.exit_code is not None:
-        failed = step.exit_code == 0
-        return msgspec.structs.replace(step, exit_code=int(failed), is_error=failed)
-    return None if step.action.command is not None else msgspec.structs.replace(step, is_error=not step.is_error)
+        return msgspec.structs.replace(step, exit_code=int(edit.failed), is_error=edit.failed)
+    return msgspec.structs.replace(step, is_error=edit.failed)
 
 
-FAULTS: Mapping[str, Fault] = {
-    "another_session": _another_session,
-    "another_step": _another_step,
-    "stale": _stale,
-    "line_dropped": _line_dropped,
-    "number_changed": _number_changed,
-    "empty": _empty,
-    "error_flip": _error_flip,
-}
-"""By name, in the order in which they are reported."""
+def _same(altered: Step, step: Step) -> bool:
+    """Equal but for what is no fault: white space, colours, key order, and values that change from run to run?"""
+    if altered.succeeded != step.succeeded:
+        return False
+    one, other = uncoloured(altered).value, uncoloured(step).value
+    if one.split() == other.split() or masked(one).split() == masked(other).split():
+        return True
+    value = decoded(one)
+    return value is not None and value == decoded(other)
