@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from verifierd.adapters import detect, open_adapter
 from verifierd.metrics import Metrics
-from verifierd.pipeline import Pipeline, Reading
+from verifierd.pipeline import Judge, Pipeline, Reading
 from verifierd.policy import load
 from verifierd.predictors.scripted import ScriptedPredictor
 from verifierd.predictors.shell import ShellPredictor
@@ -223,14 +223,16 @@ async def bench(
             yield Bench(
                 Pipeline(
                     store=store,
-                    predictor=predictor,
-                    scorers=open_scorers(policy),
-                    policy=policy,
+                    judge=Judge(
+                        predictor=predictor,
+                        scorers=open_scorers(policy),
+                        policy=policy,
+                        sanitise=lambda verdict: salt.verdict(verdict, "full"),
+                    ),
                     sinks=(*sinks, kept),
                     metrics=metrics,
                     open_adapter=adapter,
                     detect=detect,
-                    sanitise=lambda verdict: salt.verdict(verdict, "full"),
                     limit=limit,
                 ),
                 store,

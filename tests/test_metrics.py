@@ -90,7 +90,7 @@ def test_verdict_moves_what_belongs_to_it() -> None:
         verdict(
             VerdictKind.OFF_PATH,
             coverage=1.0,
-            alarm=Alarm(statistic=1, threshold=0, raised=True),
+            alarm=Alarm(statistic=1, threshold=0, raised=True, new=True),
             seconds=Seconds(predict=0.003),
             tokens=Tokens(prompt=7),
         )

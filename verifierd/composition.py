@@ -1,25 +1,27 @@
 """Puts the stages together: the one place where names of policies and predictors become running parts."""
 
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import anyio
 import msgspec
+from anyio import to_thread
 
 from verifierd import policy as policies
 from verifierd.adapters import detect, open_adapter
 from verifierd.config import ModelConfig
 from verifierd.metrics import Metrics
-from verifierd.pipeline import Pipeline
-from verifierd.predictors import MODELS, PredictorSettings, open_predictor
+from verifierd.pipeline import Judge, Pipeline
+from verifierd.predictors import MODELS, PredictorSettings, chained, members, open_predictor
 from verifierd.sanitize import Quotes, Sanitizer
 from verifierd.scoring import open_scorers
 from verifierd.scoring.contracts import contracts
-from verifierd.stages import Sink
+from verifierd.stages import Predictor, Sink
 from verifierd.store import Store
 
-__all__ = ("Choice", "at_once", "judging")
+__all__ = ("Choice", "at_once", "exchange", "judging")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,34 +90,120 @@ async def judging(
         PolicyError: The policy is missing or wrong.
         PredictorError: A predictor is unknown or cannot start here.
     """
+    judge = await _opened(choice, sanitizer, patient=patient)
+    pipeline = Pipeline(
+        store=store,
+        judge=judge,
+        sinks=sinks,
+        metrics=metrics,
+        open_adapter=lambda name, path: open_adapter(name, path=path),
+        detect=detect,
+        limit=choice.limit,
+    )
+    try:
+        yield pipeline
+    finally:
+        await _close(_of(pipeline).members.values())
+
+
+async def exchange(pipeline: Pipeline, choice: Choice) -> None:
+    """Have a pipeline of `judging` go on as another choice says; if that fails nothing has changed.
+
+    Predictors whose settings are what they were go on, with all that they have in memory. Steps being judged stay with
+    the former ones, which are closed after them; this returns then.
+
+    Raises:
+        PolicyError: The policy is missing or wrong.
+        PredictorError: A predictor is unknown or cannot start here.
+    """
+    former = _of(pipeline)
+    judge = await _opened(choice, former.sanitizer, kept=former.members)
+    try:
+        await pipeline.exchange(judge)
+    finally:
+        await _close(member for name, member in former.members.items() if judge.members.get(name) is not member)
+
+
+class _Member(msgspec.Struct, frozen=True):
+    """A predictor, and the settings that it was made of."""
+
+    predictor: Predictor
+    made_of: object
+
+
+class _Judge(Judge, frozen=True, kw_only=True):
+    """What judges, and what else is needed to exchange it."""
+
+    members: Mapping[str, _Member]
+    sanitizer: Sanitizer
+
+
+_NONE: Mapping[str, _Member] = {}
+
+
+def _of(pipeline: Pipeline) -> _Judge:
+    assert isinstance(pipeline.judge, _Judge), "it was made by `judging`"
+    return pipeline.judge
+
+
+async def _opened(
+    choice: Choice, sanitizer: Sanitizer, *, patient: bool = False, kept: Mapping[str, _Member] = _NONE
+) -> _Judge:
+    """What judges by a choice, with those of the members kept that would be made of the same."""
     policy = policies.load(choice.policy)
     scorers = open_scorers(policy)
     asking = msgspec.structs.replace(policy.asking, deadline=math.inf) if patient else policy.asking
-    predictor = open_predictor(
-        _chain(choice, policy),
-        PredictorSettings(
-            shell_profile=policy.shell_profile,
-            predictions=choice.predictions,
-            model=choice.model,
-            asking=asking,
-            say=choice.say,
-            # What a chain has so far has no text, and of the other scorers only the one of texts covers anything.
-            covered=lambda history, step, prediction: contracts(history, step, prediction).coverage,
-            ask_below=policy.ask_below,
-        ),
+    settings = PredictorSettings(
+        shell_profile=policy.shell_profile,
+        predictions=choice.predictions,
+        model=choice.model,
+        asking=asking,
+        say=choice.say,
+        # What a chain has so far has no text, and of the other scorers only the one of texts covers anything.
+        covered=lambda history, step, prediction: contracts(history, step, prediction).coverage,
+        ask_below=policy.ask_below,
     )
+    found: dict[str, _Member] = {}
+    names = members(_chain(choice, policy))
     try:
-        yield Pipeline(
-            store=store,
-            predictor=predictor,
-            scorers=scorers,
-            policy=policy,
-            sinks=sinks,
-            metrics=metrics,
-            open_adapter=lambda name, path: open_adapter(name, path=path),
-            detect=detect,
-            sanitise=lambda verdict: sanitizer.verdict(verdict, choice.quotes),
-            limit=choice.limit,
-        )
-    finally:
-        await predictor.aclose()
+        for name in names:
+            made_of = _made_of(name, settings)
+            member = kept.get(name)
+            if member is None or member.made_of != made_of:
+                if kept:  # loading a model must not hold up the steps that are being judged
+                    predictor = await to_thread.run_sync(open_predictor, name, settings)
+                else:  # here an interrupt ends it
+                    predictor = open_predictor(name, settings)
+                member = _Member(predictor, made_of)
+            found[name] = member
+    except BaseException:
+        await _close(member for name, member in found.items() if kept.get(name) is not member)
+        raise
+    return _Judge(
+        predictor=chained([found[name].predictor for name in names], settings),
+        scorers=scorers,
+        policy=policy,
+        sanitise=lambda verdict: sanitizer.verdict(verdict, choice.quotes),
+        members=found,
+        sanitizer=sanitizer,
+    )
+
+
+def _made_of(name: str, settings: PredictorSettings) -> object:
+    """What a predictor depends on."""
+    match name:
+        case "shell":
+            return settings.shell_profile
+        case "mlx":
+            return settings.model, settings.asking
+        case "recorded":
+            return object()  # its file may be another one under the same name
+    return None
+
+
+async def _close(unwanted: Iterable[_Member]) -> None:
+    """Close predictors, the others too if one fails, whatever else ends meanwhile."""
+    with anyio.CancelScope(shield=True):
+        async with AsyncExitStack() as stack:
+            for member in unwanted:
+                stack.push_async_callback(member.predictor.aclose)

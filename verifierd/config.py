@@ -27,6 +27,8 @@ __all__ = (
     "load",
     "names_file",
     "parse",
+    "read",
+    "with_sources",
 )
 
 AGENT_FOLDERS = ("~/.claude/projects", "~/.codex/sessions")
@@ -178,7 +180,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def load(path: Path | None) -> Config:
-    """Read a settings file, or the defaults if there is none.
+    """Read a settings file, or the defaults if there is none; where it names no source, the agents' own folders.
+
+    Raises:
+        ConfigError: As `read`.
+    """
+    return with_sources(read(path))
+
+
+def read(path: Path | None) -> Config:
+    """Read a settings file, or the defaults if there is none, as it is.
 
     Relative paths in it (of sources, policy and state) are taken from the file's folder.
 
@@ -186,24 +197,25 @@ def load(path: Path | None) -> Config:
         ConfigError: If it cannot be read, is no TOML, has an unknown key, a wrong type or an impossible value.
     """
     if path is None:
-        config = Config()
-    else:
-        try:
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(
-                f"{path}: cannot read the configuration: {error.strerror or error}",
-                hint="Name an existing file after --config, or write one with `verifierd config init`.",
-            ) from error
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{path}: not UTF-8 at byte {error.start}", hint="Save the file as UTF-8.") from error
-        config = parse(text, str(path))
-        config = _anchored(config, path.resolve().parent)
-    if not config.sources:
-        folders = tuple(folder for folder in agent_folders() if Path(folder).expanduser().is_dir())
-        if folders:
-            config = msgspec.structs.replace(config, sources=(SourceConfig(paths=folders),))
-    return config
+        return Config()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot read the configuration: {error.strerror or error}",
+            hint="Name an existing file after --config, or write one with `verifierd config init`.",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}", hint="Save the file as UTF-8.") from error
+    return _anchored(parse(text, str(path)), path.resolve().parent)
+
+
+def with_sources(config: Config) -> Config:
+    """The same, but where it names no source it watches the agents' own folders that exist."""
+    folders = tuple(folder for folder in agent_folders() if Path(folder).expanduser().is_dir())
+    if config.sources or not folders:
+        return config
+    return msgspec.structs.replace(config, sources=(SourceConfig(paths=folders),))
 
 
 def parse(text: str, where: str) -> Config:

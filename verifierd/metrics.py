@@ -148,6 +148,7 @@ class Metrics:
             counter("simulator_errors_total", "Predictions that failed as predictions.", ["kind"]), _FAILURES
         )
         self.alarms_total = counter("alarms_total", "Trajectories that alarmed.")
+        self.alarms_open = gauge("alarms_open", "Alarms that nobody has acknowledged.")
         self.coverage_ratio = histogram(
             "coverage_ratio", "Share of an environment's observation that was pinned and checked.", _SHARE_BUCKETS
         )
@@ -178,6 +179,14 @@ class Metrics:
         )
         self.false_positives = gauge("false_positives", "Verdicts off_path on steps labelled on_path.")
         self.false_negatives = gauge("false_negatives", "Verdicts on_path or abstain on steps labelled off_path.")
+
+        # Settings
+        self.config_last_reload_successful = gauge(
+            "config_last_reload_successful", "Did the last attempt to read the settings succeed? 1 or 0."
+        )
+        self.config_last_reload_success_timestamp_seconds = gauge(
+            "config_last_reload_success_timestamp_seconds", "When the settings in use were read; 0 before that."
+        )
 
         # Leaving
         self.output_write_errors_total = Labelled(
@@ -223,6 +232,12 @@ class Metrics:
         for kind in Tokens.__struct_fields__:
             if count := getattr(verdict.tokens, kind):
                 self.prediction_tokens_total.labels(kind).inc(count)
+
+    def reloaded(self, now: float | None) -> None:
+        """The settings were read at this time since the epoch; None: they could not be used."""
+        self.config_last_reload_successful.set(now is not None)
+        if now is not None:
+            self.config_last_reload_success_timestamp_seconds.set(now)
 
     def committed(self, seconds: float, now: float) -> None:
         """A transaction succeeded, after so many seconds, at this time since the epoch."""

@@ -23,7 +23,7 @@ from verifierd.metrics import Metrics
 from verifierd.policy import Memory, Policy, decide
 from verifierd.sanitize import render
 from verifierd.stages import Adapter, Predictor, Scorer, Sink, Source
-from verifierd.store import Commit, FileState, Label, Quarantined, Store, StoredStep, TrajectoryState
+from verifierd.store import Commit, FileState, Label, Quarantined, Raised, Store, StoredStep, TrajectoryState
 from verifierd.types import (
     Abstain,
     History,
@@ -36,7 +36,7 @@ from verifierd.types import (
     Verdict,
 )
 
-__all__ = ("Pipeline", "Reading", "closed")
+__all__ = ("Judge", "Pipeline", "Reading", "closed")
 
 _DETECT_LINES = 64
 _DETECT_BYTES = 1024**2
@@ -101,11 +101,44 @@ class _Live:
         self.memory = Memory()
 
 
-class _Kept(msgspec.Struct, frozen=True):
-    """What the store keeps for us of a trajectory: the memory of one of its runs."""
+class Judge(msgspec.Struct, frozen=True, kw_only=True):
+    """What judges a step; its parts belong together.
 
-    run: int
-    memory: Memory
+    Attributes:
+        predictor: Who predicts.
+        scorers: Who measure.
+        policy: What decides.
+        sanitise: What a verdict goes through before it leaves the pipeline in any direction.
+    """
+
+    predictor: Predictor
+    scorers: Sequence[Scorer]
+    policy: Policy
+    sanitise: Callable[[Verdict], Verdict]
+
+
+class _Bench:
+    """A judge at work, and how many steps it has before it."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.judge = judge
+        self._steps = 0
+        self._idle = anyio.Event()
+
+    def __enter__(self) -> Judge:
+        self._steps += 1
+        return self.judge
+
+    def __exit__(self, *_: object) -> None:
+        self._steps -= 1
+        if not self._steps:
+            self._idle.set()
+            self._idle = anyio.Event()
+
+    async def idle(self) -> None:
+        """Wait until no step is before it."""
+        if self._steps:
+            await self._idle.wait()
 
 
 class Pipeline:
@@ -113,14 +146,11 @@ class Pipeline:
 
     Args:
         store: Where everything is committed.
-        predictor: Who predicts.
-        scorers: Who measure.
-        policy: What decides.
+        judge: Who judges, until there is an `exchange`.
         sinks: Who pass verdicts on.
         metrics: What is counted.
         open_adapter: Makes the adapter of a format for a path.
         detect: The format of the first lines of a path, or None while it is open.
-        sanitise: What a verdict goes through before it leaves this place in any direction.
         clock: Seconds since the epoch.
         limit: Judge no more than this many steps; the rest is left out.
     """
@@ -129,26 +159,20 @@ class Pipeline:
         self,
         *,
         store: Store,
-        predictor: Predictor,
-        scorers: Sequence[Scorer],
-        policy: Policy,
+        judge: Judge,
         sinks: Sequence[Sink],
         metrics: Metrics,
         open_adapter: Callable[[str, str], Adapter],
         detect: Callable[[Sequence[bytes], str], str | None],
-        sanitise: Callable[[Verdict], Verdict],
         clock: Callable[[], float] = time.time,
         limit: int | None = None,
     ) -> None:
         self._store = store
-        self._predictor = predictor
-        self._scorers = tuple(scorers)
-        self._policy = policy
+        self._bench = _Bench(judge)
         self._sinks = tuple(sinks)
         self._metrics = metrics
         self._open_adapter = open_adapter
         self._detect = detect
-        self._sanitise = sanitise
         self._clock = clock
         self._limit = limit
         self._live: OrderedDict[_Strand, _Live] = OrderedDict()
@@ -160,6 +184,19 @@ class Pipeline:
     def exhausted(self) -> bool:
         """True once the limit of steps is reached."""
         return self._limit == 0
+
+    @property
+    def judge(self) -> Judge:
+        """Who judges the next step."""
+        return self._bench.judge
+
+    async def exchange(self, judge: Judge) -> None:
+        """Have what comes next judged by another one.
+
+        Steps that are being judged stay with the former judge. This returns once it has none left.
+        """
+        former, self._bench = self._bench, _Bench(judge)
+        await former.idle()
 
     async def pump(self, reading: Reading) -> int:
         """Take the next chunk through all stages.
@@ -263,7 +300,7 @@ class Pipeline:
         claims: set[str] = set()
         try:
             async with self._held(steps) as live:
-                whole, stored, verdicts = await self._judge_all(reading, steps, live, claims)
+                whole, stored, verdicts, alarms = await self._judge_all(reading, steps, live, claims)
                 touched = {_strand(kept.step) for kept in stored}
                 judged = {verdict.step_id for verdict in verdicts}
                 await self._commit(
@@ -273,6 +310,7 @@ class Pipeline:
                         trajectories=tuple(self._trajectory(live[strand]) for strand in sorted(touched)),
                         steps=tuple(stored),
                         verdicts=tuple(verdicts),
+                        alarms=tuple(alarms),
                         render=render,
                         labels=tuple(
                             Label(step_id=step_id, label=step.label.value, source="data", note=step.label_kind or "")
@@ -298,11 +336,12 @@ class Pipeline:
 
     async def _judge_all(
         self, reading: Reading, steps: Sequence[Step], live: dict[_Strand, _Live], claims: set[str]
-    ) -> tuple[bool, list[StoredStep], list[Verdict]]:
-        """Whether all steps were taken, those to keep, and the verdicts on those that nobody judged before."""
+    ) -> tuple[bool, list[StoredStep], list[Verdict], list[Raised]]:
+        """Whether all steps were taken, those to keep; the verdicts on those that nobody judged before, and alarms."""
         known = await self._store.known(steps) if steps else {}
         stored: list[StoredStep] = []
         verdicts: list[Verdict] = []
+        alarms: list[Raised] = []
         done: set[tuple[str, int]] = set()
         for step in steps:
             held = live[_strand(step)]
@@ -321,7 +360,7 @@ class Pipeline:
                 judge = step.origin.offset >= reading.judge_from
             if judge and self._limit is not None:
                 if not self._limit:
-                    return False, stored, verdicts
+                    return False, stored, verdicts, alarms
                 self._limit -= 1
             if run != held.history.run:
                 held.history = History(step.key, run=run)
@@ -331,10 +370,15 @@ class Pipeline:
             if judge:
                 self._claimed |= ids
                 claims |= ids
-                verdicts.append(await self._judge(held, step))
+                verdict = await self._judge(held, step)
+                verdicts.append(verdict)
+                if (alarm := verdict.alarm) is not None and alarm.new:
+                    alarms.append(
+                        Raised(key=step.key, run=run, verdict_id=verdict.verdict_id, step=step.index, alarm=alarm)
+                    )
             held.history.append(step)
             stored.append(StoredStep(step=step, run=run, ordinal=held.history.total))
-        return True, stored, verdicts
+        return True, stored, verdicts, alarms
 
     def _file(self, reading: Reading, end: int) -> FileState:
         return FileState(
@@ -349,46 +393,49 @@ class Pipeline:
         return TrajectoryState(
             format=history.key[0],
             trajectory=history.key[1],
-            run=self._newest[history.key],
+            run=history.run,
             total=history.total,
-            memory=msgspec.msgpack.encode(_Kept(history.run, live.memory)),
+            memory=msgspec.msgpack.encode(live.memory),
         )
 
     async def _judge(self, live: _Live, step: Step) -> Verdict:
+        with self._bench as judge:
+            return await self._judged(judge, live, step)
+
+    async def _judged(self, judge: Judge, live: _Live, step: Step) -> Verdict:
+        predictor = judge.predictor
         started = predicted = time.perf_counter()
         scores: list[Score] = []
         if step.observation_kind is ObservationKind.ENV:
             try:
-                prediction = await self._predictor.predict(live.history, step)
+                prediction = await predictor.predict(live.history, step)
                 predicted = time.perf_counter()
-                scores = [scorer(live.history, step, prediction) for scorer in self._scorers]
+                scores = [scorer(live.history, step, prediction) for scorer in judge.scorers]
             except Exception as error:  # noqa: BLE001 - a stage's failure costs one step, never the stream
                 _log.error(
                     "step_failed",
-                    predictor=self._predictor.name,
+                    predictor=predictor.name,
                     trajectory=step.trajectory,
                     step=step.index,
                     exc_info=error,
                 )
-                prediction = Prediction(
-                    predictor=self._predictor.name, abstain=Abstain.PREDICTOR_ERROR, detail=repr(error)
-                )
+                prediction = Prediction(predictor=predictor.name, abstain=Abstain.PREDICTOR_ERROR, detail=repr(error))
         else:
             prediction = Prediction(
-                predictor=self._predictor.name, abstain=Abstain.NOT_ENV, detail=step.observation_kind.value
+                predictor=predictor.name, abstain=Abstain.NOT_ENV, detail=step.observation_kind.value
             )
         live.memory, verdict = decide(
-            self._policy,
+            judge.policy,
             live.memory,
             step,
             prediction,
             scores,
-            predictor=self._predictor.name,
-            model=self._predictor.model,
+            predictor=predictor.name,
+            model=predictor.model,
             time=datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             seconds=Seconds(predict=predicted - started, total=time.perf_counter() - started),
         )
-        return self._sanitise(verdict)
+        return judge.sanitise(verdict)
 
     async def _commit(self, commit: Commit) -> None:
         """Commit and pass on, in the order of `seq`. A full disk stops reading until there is room again."""
@@ -415,6 +462,8 @@ class Pipeline:
                     self._metrics.output_write_errors_total.labels("io").inc()
                     _log.error("sink_failed", sink=type(sink).__name__, error=error.message, hint=error.hint)
             labels = {label.step_id: label for label in commit.labels}
+            if commit.alarms:
+                self._metrics.alarms_open.set(await self._store.open_alarms())
             for verdict in new:
                 self._metrics.verdict(verdict)
                 if (label := labels.get(verdict.step_id)) is not None:
@@ -484,9 +533,9 @@ class Pipeline:
             live.history.dropped = total - len(steps)
             for old in steps:
                 live.history.append(old)
-        if state is not None:
-            kept = msgspec.msgpack.decode(state.memory, type=_Kept)
-            live.memory = kept.memory if kept.run == run else Memory()
+        if state is not None and state.run != run:
+            state = await self._store.trajectory(step.key, run)
+        live.memory = Memory() if state is None else msgspec.msgpack.decode(state.memory, type=Memory)
         live.revived = True
 
     async def _run(self, step: Step, newest: int) -> int | None:

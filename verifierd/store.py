@@ -1,4 +1,4 @@
-"""What survives a restart, in one SQLite database: positions, steps, verdicts and labels.
+"""What survives a restart, in one SQLite database: positions, steps, verdicts, alarms and labels.
 
 A commit is one transaction. So a position never runs ahead of the verdicts of the steps before it, nor behind them,
 wherever the process is killed. The store knows nothing of formats, predictors or policies: what those keep in it are
@@ -23,17 +23,20 @@ import anyio
 import msgspec
 
 from verifierd.errors import StateError
-from verifierd.types import Position, Step, Verdict, VerdictKind
+from verifierd.types import Alarm, Position, Step, Verdict, VerdictKind
 
 __all__ = (
     "DATABASE",
     "SCHEMA",
+    "Acknowledgement",
     "Commit",
     "FileState",
     "Label",
     "Pruned",
     "Quarantined",
+    "Raised",
     "Store",
+    "StoredAlarm",
     "StoredStep",
     "StoredVerdict",
     "TrajectoryState",
@@ -43,7 +46,7 @@ T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
 DATABASE = "verifierd.db"
-SCHEMA = 1
+SCHEMA = 2
 
 _REPAIR = "verifierd state check says what is damaged, state repair saves what it can, state reset starts anew"
 
@@ -53,15 +56,20 @@ _VACUUM_PAGES = 2000
 
 # Blobs stand last in their tables, so that looking at the other columns does not read them. Names from logs and disks
 # have no type, as they may be bytes (see `_bind`). Inode numbers are texts: they may have 64 bits without a sign.
+_TRAJECTORIES = """CREATE TABLE trajectories (
+    format TEXT NOT NULL, trajectory NOT NULL, run INTEGER NOT NULL, total INTEGER NOT NULL,
+    updated REAL NOT NULL, memory BLOB NOT NULL, PRIMARY KEY (format, trajectory, run))"""
+_ALARMS = """CREATE TABLE alarms (
+    verdict_id TEXT PRIMARY KEY, format TEXT NOT NULL, trajectory NOT NULL, run INTEGER NOT NULL, step INTEGER NOT NULL,
+    first_bad INTEGER NOT NULL, statistic REAL NOT NULL, threshold REAL NOT NULL, time REAL NOT NULL,
+    acknowledged REAL, who TEXT, note TEXT, UNIQUE (format, trajectory, run)) WITHOUT ROWID"""
 _TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
     """CREATE TABLE files (
         path PRIMARY KEY, format TEXT NOT NULL, "offset" INTEGER NOT NULL, dev TEXT NOT NULL, ino TEXT NOT NULL,
         head_size INTEGER NOT NULL, head_hash TEXT NOT NULL, anchor_hash TEXT NOT NULL, size INTEGER NOT NULL,
         mtime_ns INTEGER NOT NULL, generation INTEGER NOT NULL, last_seen REAL NOT NULL, state BLOB NOT NULL)""",
-    """CREATE TABLE trajectories (
-        format TEXT NOT NULL, trajectory NOT NULL, run INTEGER NOT NULL, total INTEGER NOT NULL,
-        updated REAL NOT NULL, memory BLOB NOT NULL, PRIMARY KEY (format, trajectory))""",
+    _TRAJECTORIES,
     """CREATE TABLE steps (
         id INTEGER PRIMARY KEY, step_id TEXT NOT NULL, copy_id TEXT, format TEXT NOT NULL, trajectory NOT NULL,
         run INTEGER NOT NULL, ordinal INTEGER NOT NULL, time REAL NOT NULL, body BLOB NOT NULL,
@@ -73,6 +81,7 @@ _TABLES = (
         trajectory NOT NULL, verdict TEXT NOT NULL, time REAL NOT NULL, line BLOB NOT NULL)""",
     "CREATE INDEX verdicts_step ON verdicts (step_id)",
     "CREATE INDEX verdicts_verdict ON verdicts (verdict)",
+    _ALARMS,
     """CREATE TABLE labels (
         id INTEGER PRIMARY KEY, step_id TEXT NOT NULL, label TEXT NOT NULL, source TEXT NOT NULL,
         note TEXT NOT NULL, time REAL NOT NULL)""",
@@ -82,15 +91,31 @@ _TABLES = (
         reason TEXT NOT NULL, time REAL NOT NULL)""",
 )
 
+# What brings a database of each older schema up to the next one.
+_UPGRADES = {
+    1: (
+        # It kept the memory of one run only, as the last field of a MessagePack map.
+        "ALTER TABLE trajectories RENAME TO old",
+        _TRAJECTORIES,
+        """INSERT INTO trajectories SELECT format, trajectory, run, total, updated,
+            substr(memory, instr(memory, x'A66D656D6F7279') + 7) FROM old""",
+        "DROP TABLE old",
+        _ALARMS,
+    ),
+}
+
 _SET_FILE = """INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET
     format = excluded.format, "offset" = excluded."offset", dev = excluded.dev, ino = excluded.ino,
     head_size = excluded.head_size, head_hash = excluded.head_hash, anchor_hash = excluded.anchor_hash,
     size = excluded.size, mtime_ns = excluded.mtime_ns, generation = excluded.generation,
     last_seen = excluded.last_seen, state = excluded.state"""
-_SET_TRAJECTORY = """INSERT INTO trajectories VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (format, trajectory) DO UPDATE SET
-    run = excluded.run, total = excluded.total, updated = excluded.updated, memory = excluded.memory"""
+_SET_TRAJECTORY = """INSERT INTO trajectories VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (format, trajectory, run)
+    DO UPDATE SET total = excluded.total, updated = excluded.updated, memory = excluded.memory"""
+_TRAJECTORY = """SELECT format, trajectory, run, total, memory, updated FROM trajectories
+    WHERE format = ? AND trajectory = ? AND run = ifnull(?, run) ORDER BY run DESC LIMIT 1"""
 _ADD_STEP = "INSERT OR IGNORE INTO steps VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_VERDICT = "INSERT OR IGNORE INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?)"
+_ADD_ALARM = "INSERT OR IGNORE INTO alarms VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)"
 _ADD_LABEL = "INSERT INTO labels VALUES (NULL, ?, ?, ?, ?, ?)"
 _ADD_QUARANTINED = "INSERT INTO quarantine VALUES (NULL, ?, ?, ?, ?, ?)"
 _KNOWN_STEPS = "SELECT step_id, max(run) FROM steps WHERE step_id IN (SELECT value FROM json_each(?)) GROUP BY step_id"
@@ -100,6 +125,14 @@ _TRUTHS = """SELECT verdict, label, source, count(*) FROM labels JOIN verdicts U
     SELECT max(id) FROM labels AS last WHERE last.step_id = labels.step_id AND last.source = labels.source)
     GROUP BY verdict, label, source"""
 _VERDICT = "SELECT seq, verdict_id, step_id, trajectory, verdict, time, line FROM verdicts"
+_FOUND = f"""{_VERDICT} WHERE (verdict_id >= ?1 AND verdict_id < ?2) OR (step_id >= ?1 AND step_id < ?2)
+    ORDER BY seq LIMIT ?3"""
+# The trajectory's name as its verdicts show it, which is fit to be shown.
+_ALARM = """SELECT alarms.verdict_id, alarms.format, verdicts.trajectory, alarms.run, step, first_bad, statistic,
+    threshold, alarms.time, acknowledged, who, note FROM alarms JOIN verdicts USING (verdict_id)"""
+_ALARM_OF = f"""{_ALARM} JOIN steps ON steps.format = alarms.format AND steps.trajectory = alarms.trajectory
+    AND steps.run = alarms.run WHERE steps.step_id = ? ORDER BY alarms.time DESC LIMIT 1"""
+_ACKNOWLEDGE = "UPDATE alarms SET acknowledged = ?, who = ?, note = ? WHERE verdict_id = ? AND acknowledged IS NULL"
 
 # Rows are in the order of their time. The first row that is young enough bounds what is old.
 _BOUND = "SELECT {key} FROM {table} WHERE time >= ? ORDER BY {key} LIMIT 1"
@@ -110,6 +143,7 @@ _PRUNED = {
     "verdicts": [sql.format(table="verdicts", key="seq") for sql in (_BOUND, _PRUNE)],
 }
 _PRUNE_LABELS = "DELETE FROM labels WHERE source = 'data' AND step_id NOT IN (SELECT step_id FROM verdicts)"
+_PRUNE_ALARMS = "DELETE FROM alarms WHERE verdict_id NOT IN (SELECT verdict_id FROM verdicts)"
 _PRUNE_TRAJECTORIES = """DELETE FROM trajectories WHERE updated < ? AND NOT EXISTS (SELECT 1 FROM steps
     WHERE steps.format = trajectories.format AND steps.trajectory = trajectories.trajectory)"""
 
@@ -133,11 +167,11 @@ class FileState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrajectoryState(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a trajectory stands.
+    """Where a run of a trajectory stands.
 
     Attributes:
         format, trajectory: Its key.
-        run: How often it started over under the same name.
+        run: How often it had started over under the same name.
         total: Steps of the run.
         memory: What else its keeper must know.
         updated: When this was committed, in seconds since the epoch; the store sets it.
@@ -157,6 +191,49 @@ class StoredStep(msgspec.Struct, frozen=True, kw_only=True):
     step: Step
     run: int
     ordinal: int
+
+
+class Raised(msgspec.Struct, frozen=True, kw_only=True):
+    """An alarm to keep: the verdict at which a run of a trajectory (format, trajectory) alarmed."""
+
+    key: tuple[str, str]
+    run: int
+    verdict_id: str
+    step: int
+    alarm: Alarm
+
+
+class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True):
+    """That somebody knows of an alarm: when (seconds since the epoch), who, and what they say."""
+
+    time: float
+    by: str = ""
+    note: str = ""
+
+
+class StoredAlarm(msgspec.Struct, frozen=True, kw_only=True):
+    """An alarm as it is kept.
+
+    Attributes:
+        id: The `verdict_id` of the step at which it was raised.
+        format, trajectory, run: What alarmed; the name is as verdicts show it.
+        step: Index of that step.
+        first_bad: Index of the step where things went wrong, as far as the evidence tells.
+        statistic, threshold: The evidence, and what it was above.
+        time: When, in seconds since the epoch.
+        acknowledged: Who knows of it; None while it is open.
+    """
+
+    id: str
+    format: str
+    trajectory: str
+    run: int
+    step: int
+    first_bad: int
+    statistic: float
+    threshold: float
+    time: float
+    acknowledged: Acknowledgement | None = None
 
 
 class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,6 +264,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         steps: Steps to keep; those already kept are left as they are.
         verdicts: Verdicts to keep; one whose `verdict_id` is already kept is dropped.
+        alarms: Alarms of these verdicts to keep; a run that has alarmed keeps its first one.
         render: The JSONL line of a verdict, line end included. It is called when `seq` is known, in the store's thread.
         labels: Labels to keep; their time is set.
         trajectories: States to set.
@@ -196,6 +274,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
     steps: Sequence[StoredStep] = ()
     verdicts: Sequence[Verdict] = ()
+    alarms: Sequence[Raised] = ()
     render: Callable[[Verdict], bytes] = lambda verdict: msgspec.json.encode(verdict) + b"\n"
     labels: Sequence[Label] = ()
     trajectories: Sequence[TrajectoryState] = ()
@@ -234,12 +313,16 @@ class Store:
     Args:
         directory: The state directory; made if it is missing. None for a database that vanishes when closed.
         clock: Seconds since the epoch.
+        read_only: Only look into what is there, beside a daemon that may be at work.
 
     Every method but `aclose` raises `StateError` where the database cannot be used: temporary if the disk is full.
     """
 
-    def __init__(self, directory: Path | None = None, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, directory: Path | None = None, *, clock: Callable[[], float] = time.time, read_only: bool = False
+    ) -> None:
         self.directory = directory
+        self._read_only = read_only
         self._clock = clock
         self._thread: ThreadPoolExecutor | None = None
         self._connection: sqlite3.Connection | None = None
@@ -293,10 +376,9 @@ class Store:
         """How many steps a run has had, and the last of them, oldest first, up to `limit` characters of text."""
         return await self._run(self._history, key, run, limit)
 
-    async def trajectory(self, key: tuple[str, str]) -> TrajectoryState | None:
-        """The state of a trajectory (format, trajectory)."""
-        sql = "SELECT format, trajectory, run, total, memory, updated FROM trajectories WHERE format=? AND trajectory=?"
-        rows = await self._run(self._all, sql, (key[0], _bind(key[1])))
+    async def trajectory(self, key: tuple[str, str], run: int | None = None) -> TrajectoryState | None:
+        """The state of a run of a trajectory (format, trajectory), by default of its newest."""
+        rows = await self._run(self._all, _TRAJECTORY, (key[0], _bind(key[1]), run))
         return _trajectory(rows[0]) if rows else None
 
     async def file(self, path: str) -> FileState | None:
@@ -323,6 +405,32 @@ class Store:
         """The verdict of that id."""
         rows = await self._run(self._all, f"{_VERDICT} WHERE verdict_id = ?", (verdict_id,))
         return _verdict(rows[0]) if rows else None
+
+    async def find(self, prefix: str, limit: int = 100) -> list[StoredVerdict]:
+        """The verdicts whose `verdict_id` or `step_id` begins so, oldest first."""
+        rows = await self._run(self._all, _FOUND, (_bind(prefix), _bind(prefix + "\U0010ffff"), limit))
+        return [_verdict(row) for row in rows]
+
+    async def alarms(self, limit: int = 1000) -> list[StoredAlarm]:
+        """The alarms, open ones first, then newest first."""
+        order = "ORDER BY acknowledged IS NOT NULL, seq DESC LIMIT ?"
+        return [_alarm(row) for row in await self._run(self._all, f"{_ALARM} {order}", (limit,))]
+
+    async def alarm_of(self, step_id: str) -> StoredAlarm | None:
+        """The alarm of the run that a step belongs to."""
+        rows = await self._run(self._all, _ALARM_OF, (step_id,))
+        return _alarm(rows[0]) if rows else None
+
+    async def open_alarms(self) -> int:
+        """How many alarms nobody has acknowledged."""
+        ((count,),) = await self._run(self._all, "SELECT count(*) FROM alarms WHERE acknowledged IS NULL")
+        return int(count)
+
+    async def acknowledge(self, alarm: str, *, by: str = "", note: str = "") -> StoredAlarm | None:
+        """Note that somebody knows of an alarm, unless it was noted before; the alarm, or None if there is none."""
+        await self._run(self._change, _ACKNOWLEDGE, (self._clock(), _bind(by), _bind(note), alarm))
+        rows = await self._run(self._all, f"{_ALARM} WHERE verdict_id = ?", (alarm,))
+        return _alarm(rows[0]) if rows else None
 
     async def lines(self, after_seq: int, limit: int) -> list[tuple[int, bytes]]:
         """The JSONL lines after a `seq`, in order, each with its own `seq`."""
@@ -380,6 +488,7 @@ class Store:
             if not any(counts.values()):
                 break
         await self._run(self._change, _PRUNE_LABELS, ())
+        await self._run(self._change, _PRUNE_ALARMS, ())
         trajectories = await self._run(self._change, _PRUNE_TRAJECTORIES, (cut,))
         quarantined = await self._run(self._change, "DELETE FROM quarantine WHERE time < ?", (cut,))
         while await self._run(self._vacuum):
@@ -430,12 +539,15 @@ class Store:
             case sqlite3.SQLITE_FULL:
                 return StateError(f"{self._name}: the disk is full", hint="free some space", temporary=True)
             case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-                return StateError(f"{self._name}: cannot be written", hint="check its owner, mode and file system")
+                return StateError(f"{self._name}: {error}", hint="check its owner, mode and file system")
             case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
                 return StateError(f"{self._name}: {error}", hint="is another program using it?", temporary=True)
         return StateError(f"{self._name}: {error}", hint=_REPAIR)
 
     def _open(self) -> None:
+        if self._read_only:
+            self._look_in()
+            return
         if self.directory is None:
             self._connection = sqlite3.connect("", isolation_level=None)
             self._db.execute("PRAGMA journal_mode = MEMORY")
@@ -455,9 +567,18 @@ class Store:
         rows = self._all("SELECT seq FROM sqlite_sequence WHERE name = 'verdicts'")
         self._seq = rows[0][0] if rows else 0
 
+    def _look_in(self) -> None:
+        """Open what is there without a trace: no lock, no table, no checkpoint."""
+        assert self.directory is not None, "a temporary database has nothing to look into"
+        path = (self.directory / DATABASE).absolute()
+        if not path.is_file():
+            raise StateError(f"{path}: does not exist", hint="name the state folder of `verifierd run` by --state DIR")
+        self._connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
+        self._settle_schema()
+
     def _settle_schema(self) -> None:
         tables = {name for (name,) in self._all("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if not tables:
+        if not tables and not self._read_only:
             with self._transaction() as db:
                 for statement in _TABLES:
                     db.execute(statement)
@@ -471,6 +592,16 @@ class Store:
                 f"{self._name}: was written by a newer verifierd (schema {found[0][0]}, this one knows {SCHEMA})",
                 hint="update verifierd, or choose another --state folder",
             )
+        if found[0][0] < SCHEMA and self._read_only:
+            raise StateError(
+                f"{self._name}: was written by an older verifierd (schema {found[0][0]}, this one writes {SCHEMA})",
+                hint="start `verifierd run` once with this version, which brings it up to date",
+            )
+        for schema in range(found[0][0], SCHEMA):
+            with self._transaction() as db:
+                for statement in _UPGRADES[schema]:
+                    db.execute(statement)
+                db.execute("UPDATE meta SET value = ? WHERE key = 'schema'", (schema + 1,))
 
     def _close(self) -> None:
         try:
@@ -521,6 +652,7 @@ class Store:
                 if db.execute(_ADD_VERDICT, row).rowcount:
                     seq += 1
                     fresh.append(numbered)
+            db.executemany(_ADD_ALARM, (_alarm_row(raised, now) for raised in batch.alarms))
             db.executemany(_ADD_LABEL, (_label_row(label, now) for label in batch.labels))
             db.executemany(
                 _SET_TRAJECTORY,
@@ -683,6 +815,29 @@ def _step_row(kept: StoredStep, now: float) -> tuple[object, ...]:
 
 def _label_row(label: Label, now: float) -> tuple[object, ...]:
     return label.step_id, label.label, label.source, _bind(label.note), now
+
+
+def _alarm_row(raised: Raised, now: float) -> tuple[object, ...]:
+    (form, trajectory), alarm = raised.key, raised.alarm
+    measured = (alarm.first_bad, alarm.statistic, alarm.threshold)
+    return raised.verdict_id, form, _bind(trajectory), raised.run, raised.step, *measured, now
+
+
+def _alarm(row: tuple[Any, ...]) -> StoredAlarm:
+    identity, form, trajectory, run, step, first_bad, statistic, threshold, when, acknowledged, who, note = row
+    known = acknowledged is not None
+    return StoredAlarm(
+        id=identity,
+        format=form,
+        trajectory=_text(trajectory),
+        run=run,
+        step=step,
+        first_bad=first_bad,
+        statistic=statistic,
+        threshold=threshold,
+        time=when,
+        acknowledged=Acknowledgement(time=acknowledged, by=_text(who), note=_text(note)) if known else None,
+    )
 
 
 def _encode(step: Step) -> bytes:

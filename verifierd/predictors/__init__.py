@@ -1,6 +1,6 @@
 """Who can predict: one literal table, opened lazily, so that `--help` loads no engine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,7 +11,7 @@ from verifierd.policy import Asking
 from verifierd.stages import Predictor
 from verifierd.types import History, Prediction, Step
 
-__all__ = ("MODELS", "PREDICTORS", "PredictorSettings", "open_predictor")
+__all__ = ("MODELS", "PREDICTORS", "PredictorSettings", "chained", "members", "open_predictor")
 
 
 class PredictorSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +42,15 @@ def open_predictor(chain: str, settings: PredictorSettings) -> Predictor:
     Raises:
         PredictorError: A name is unknown, or a predictor cannot start here.
     """
+    return chained([PREDICTORS[name](settings) for name in members(chain)], settings)
+
+
+def members(chain: str) -> list[str]:
+    """The names in a chain.
+
+    Raises:
+        PredictorError: One is unknown, or there is none.
+    """
     names = [name.strip() for name in chain.split(",") if name.strip()]
     unknown = [name for name in names if name not in PREDICTORS]
     if unknown or not names:
@@ -49,11 +58,16 @@ def open_predictor(chain: str, settings: PredictorSettings) -> Predictor:
             f"no predictor is called `{', '.join(unknown) or chain}`",
             hint=f"Known predictors: {', '.join(PREDICTORS)}; join several by commas to ask them in turn.",
         )
-    if len(names) == 1:
-        return PREDICTORS[names[0]](settings)
+    return names
+
+
+def chained(predictors: Sequence[Predictor], settings: PredictorSettings) -> Predictor:
+    """One predictor itself, several as a chain."""
+    if len(predictors) == 1:
+        return predictors[0]
     from verifierd.predictors.chain import Chain  # noqa: PLC0415 - only where several are named
 
-    return Chain([PREDICTORS[name](settings) for name in names], covered=settings.covered, ask_below=settings.ask_below)
+    return Chain(predictors, covered=settings.covered, ask_below=settings.ask_below)
 
 
 def _shell(settings: PredictorSettings) -> Predictor:
