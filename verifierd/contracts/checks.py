@@ -6,7 +6,7 @@ observation nor a pattern out of an agent's command can blow up.
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -314,23 +314,28 @@ def _within(constraint: Constraint, number: int) -> bool:
     )
 
 
-def _numbered_lines(constraint: Constraint, scope: Scope) -> Iterator[tuple[Line, int | None, int, str]]:
-    """Each line with its number, where its text starts, and its text; lines of no number follow the one before."""
-    compiled = pattern(constraint.text) if constraint.text else None
-    groups = compiled.groupindex if compiled is not None else {}
-    number = constraint.low or 1
-    for line in scope.lines:
-        if compiled is None:
-            yield line, number, line.start, line.text
-            number += 1
-            continue
+def _numbered_lines(constraint: Constraint, scope: Scope) -> Iterable[tuple[Line, int | None, int, str]]:
+    """Each line with its number, where its text starts, and its text."""
+    if constraint.text and pattern(constraint.text) is not None:
+        return _numbers(constraint.text, scope.text, scope.start)
+    return ((line, number, line.start, line.text) for number, line in enumerate(scope.lines, constraint.low or 1))
+
+
+@lru_cache(maxsize=4)  # several rules read the same numbers
+def _numbers(text: str, scope: str, start: int) -> Sequence[tuple[Line, int | None, int, str]]:
+    compiled = pattern(text)
+    groups = compiled.groupindex
+    result: list[tuple[Line, int | None, int, str]] = []
+    for line in _lines(scope, start):
         match = compiled.search(line.text)
         if match is None:
-            yield line, None, line.start, line.text
+            result.append((line, None, line.start, line.text))
         else:
-            digits = match.group("line")
-            at = match.start(groups["text"]) if "text" in groups else match.end(groups["line"])
-            yield line, int(digits) if len(digits) < 10 else None, line.start + at, line.text[at:]
+            first, last = match.span(groups["line"])
+            at = match.start(groups["text"]) if "text" in groups else last
+            digits = line.text[first:last]
+            result.append((line, int(digits) if len(digits) < 10 else None, line.start + at, line.text[at:]))
+    return result
 
 
 def _numbered(constraint: Constraint, scope: Scope) -> Outcome:
