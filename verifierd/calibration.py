@@ -256,14 +256,14 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
 
     alpha: float
     step_alpha: float
-    delta: float | None
+    delta: float | None = None
     trim: float
     seed: int
     reference: Reference
     growth: Growth
-    level: float | None
+    level: float | None = None
     missing: int
-    step_level: float | None
+    step_level: float | None = None
     sizes: Sizes
     alarms: Rate | None = None
     suspects: Rate | None = None

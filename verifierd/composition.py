@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 import msgspec
+import structlog
 from anyio import to_thread
 
 from verifierd import policy as policies
@@ -22,6 +23,9 @@ from verifierd.stages import Predictor, Sink
 from verifierd.store import Store
 
 __all__ = ("Choice", "at_once", "exchange", "judging")
+
+_CALIBRATE = "Its alarms are as rare as promised only after another `verifierd calibrate`."
+_log = structlog.get_logger(component="composition")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,8 +183,12 @@ async def _opened(
     except BaseException:
         await _close(member for name, member in found.items() if kept.get(name) is not member)
         raise
+    predictor = chained([found[name].predictor for name in names], settings)
+    if unlike := policy.unlike(predictor.name, predictor.model):
+        _log.warning("calibration_unlike", policy=policy.id, unlike=unlike, hint=_CALIBRATE)
+        choice.say(f"{policy.name}: its calibration is of another judge: {'; '.join(unlike)}. {_CALIBRATE}")
     return _Judge(
-        predictor=chained([found[name].predictor for name in names], settings),
+        predictor=predictor,
         scorers=scorers,
         policy=policy,
         sanitise=lambda verdict: sanitizer.verdict(verdict, choice.quotes),

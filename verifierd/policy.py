@@ -120,14 +120,23 @@ class Calibrated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         predictor: The chain that scored.
         model: Its model with revision; None if there was none.
         policy: The policy that scored, with its hash.
+        measure: Its `Policy.measure`.
         learnt: Thresholds and reference.
+        hash: Of all the rest, so that what was damaged or changed by hand is not relied on.
     """
 
     date: str
     predictor: str
     model: str | None = None
     policy: str
+    measure: str = ""
     learnt: Calibration
+    hash: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What `hash` must be."""
+        return _hash(msgspec.structs.replace(self, hash=""))
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab", dict=True):
@@ -198,8 +207,32 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @cached_property
     def id(self) -> str:
         """Name and hash of the content: two policies with one id decide alike."""
-        content = msgspec.json.encode(msgspec.structs.replace(self, description=""))
-        return f"{self.name}@{hashlib.blake2b(content, digest_size=6).hexdigest()}"
+        return f"{self.name}@{_hash(msgspec.structs.replace(self, description=''))}"
+
+    @property
+    def measure(self) -> str:
+        """Hash of what scores depend on, but for predictors and model: a calibration holds for no other."""
+        neutral = Policy(name="", description="", predictors=("none",))
+        asking = msgspec.structs.replace(self.asking, deadline=neutral.asking.deadline)
+        said = {name: getattr(neutral, name) for name in ("name", "predictors", "alarms", "alarm_after")}
+        return _hash(msgspec.structs.replace(self, **said, description="", asking=asking, calibration=None))
+
+    def unlike(self, predictor: str, model: str | None) -> tuple[str, ...]:
+        """How what judges differs from what the policy was calibrated with, in words; empty if it does not.
+
+        Args:
+            predictor: The chain that judges.
+            model: Its model with revision; None if there is none.
+        """
+        made = self.calibration
+        if made is None:
+            return ()
+        compared = (
+            ("the predictors", made.predictor, predictor),
+            ("the model", made.model or "none", model or "none"),
+            ("what else of the policy makes the scores", made.measure, self.measure),
+        )
+        return tuple(f"{what} was {was}, and is {now}" for what, was, now in compared if was != now)
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,9 +274,21 @@ def load(name: str) -> Policy:
             )
         text = document.read_text(encoding="utf-8")
     try:
-        return convert(text, name, Policy)
+        found = convert(text, name, Policy)
     except ConfigError as error:
         raise PolicyError(error.message, hint=error.hint) from error
+    made = found.calibration
+    if made is not None and made.hash != made.digest:
+        raise PolicyError(
+            f"{name}: the calibration is damaged or was changed by hand: its hash is {made.digest}, and "
+            f"`calibration.hash` says {made.hash or 'nothing'}",
+            hint="Calibrate anew with `verifierd calibrate`, or take the table [calibration] out.",
+        )
+    return found
+
+
+def _hash(content: msgspec.Struct) -> str:
+    return hashlib.blake2b(msgspec.json.encode(content), digest_size=6).hexdigest()
 
 
 def names() -> list[str]:
@@ -342,7 +387,8 @@ def scored_step(policy: Policy, step: Step, scores: Sequence[Score]) -> Scored:
     if any(found.violated for found in scores):
         score = 1.0
     elif surprise is not None:
-        score, deterministic = surprise, False
+        # Rounded, so that last bits, which differ from machine to machine, break no ties.
+        score, deterministic = round(surprise, 4), False
     elif _checked(policy, step, scores):
         score = 0.0
     return Scored(tool=step.tool, domain=step.domain, score=score, deterministic=deterministic)
