@@ -44,7 +44,7 @@ class Arrays:
 def _array(values: Sequence[float], size: int) -> Floats:
     if len(values) != size or not size:
         return np.full(max(size, 1), math.nan)
-    return np.clip(np.asarray(values, dtype=np.float64), 0.0, _MOST)
+    return np.clip(np.fromiter(values, dtype=np.float64, count=size), 0.0, _MOST)
 
 
 def _curvature(of: Arrays) -> float:
@@ -191,55 +191,108 @@ def fit(
         clean: True observations.
         faulty: Altered ones.
         clean_groups: The trajectory of each true one.
-        faulty_groups: The trajectory of each altered one. With both, the penalty is chosen over folds by trajectory.
+        faulty_groups: The trajectory of each altered one. With both the penalty is chosen over folds by trajectory,
+            the one whose likelihood of what was left out is best; without, it is a middle one.
 
     Raises:
-        ValueError: A class is empty.
+        ValueError: A class is empty, or the groups are not as many.
     """
     if not clean or not faulty:
         raise ValueError("a fusion is fitted to true observations and to faults, and one of the two is missing")
+    if (clean_groups or faulty_groups) and (len(clean_groups), len(faulty_groups)) != (len(clean), len(faulty)):
+        raise ValueError("each observation needs its group, or none has one")
     x = np.vstack((_design(clean), _design(faulty)))
-    y = np.repeat((0.0, 1.0), (len(clean), len(faulty)))
     usable = np.isfinite(x).all(axis=0) & (np.ptp(np.nan_to_num(x), axis=0) > 0)
-    groups = np.array([*clean_groups, *faulty_groups])
-    penalty = _PENALTIES[0] if groups.size != y.size else _choose(x[:, usable], y, groups)
-    intercept, weights, mean, scale = _logistic(x[:, usable], y, penalty)
-    found = [name for name, kept in zip(STATISTICS, usable, strict=True) if kept]
-    rows = zip(found, weights, mean, scale, strict=True)
+    names = [name for name, kept in zip(STATISTICS, usable, strict=True) if kept]
+    if not names:
+        raise ValueError("no statistic differs between these observations")
+    y = np.repeat((0.0, 1.0), (len(clean), len(faulty)))
+    data = _Data(x[:, usable], y, np.array([name in _ONE_SIDED for name in names]))
+    intercept, terms = data.fitted(data.best(np.array([*clean_groups, *faulty_groups])))
     return Fusion(
         intercept=round(intercept, 6),
-        terms={
-            name: Term(weight=round(float(w), 6), mean=round(float(m), 6), scale=round(float(s), 6))
-            for name, w, m, s in rows
-        },
+        terms={name: Term(weight=w, mean=m, scale=s) for name, (w, m, s) in zip(names, terms.tolist(), strict=True)},
     )
 
 
-_PENALTIES = (10.0,)
-_ROUNDS = 50
+_ONE_SIDED = frozenset(("max", "excess-max", "z-max", "contrast-max", "first", "last", "last-contrast"))
+"""What one token says can only speak for a fault: their weights are never negative. The others also correct for the
+length, for one another, and for how sure the model is at all."""
+
+_PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0)
+_MIDDLE = 1.0
+_FOLDS = 5
+_ROUNDS = 100
 
 
-def _choose(_x: Floats, _y: Floats, _groups: NDArray[np.str_]) -> float:
-    return _PENALTIES[0]
+class _Data:
+    """Rows of scaled statistics with what they are of, 1.0 for a fault, and which weights must not be negative."""
+
+    def __init__(self, x: Floats, y: Floats, one_sided: NDArray[np.bool_]) -> None:
+        self._x, self._y, self._one_sided = x, y, one_sided
+        faults = float(np.sum(y))
+        self._share = np.where(y == 1.0, 0.5 / max(faults, 1.0), 0.5 / max(y.size - faults, 1.0))
+
+    def best(self, groups: NDArray[np.str_]) -> float:
+        """The penalty that does best on trajectories left out; the strongest of equals."""
+        if groups.size != self._y.size or np.unique(groups).size < _FOLDS:
+            return _MIDDLE
+        number = np.random.default_rng(0).permutation(np.unique(groups).size) % _FOLDS
+        fold = number[np.unique(groups, return_inverse=True)[1]]
+        parts = [(fold != one, fold == one) for one in range(_FOLDS)]
+        if any(np.unique(self._y[kept]).size < 2 for kept, _ in parts):
+            return _MIDDLE
+        return min(reversed(_PENALTIES), key=lambda penalty: sum(self._left_out(*part, penalty) for part in parts))
+
+    def _left_out(self, kept: NDArray[np.bool_], out: NDArray[np.bool_], penalty: float) -> float:
+        """What the rest says of the rows left out: the loss, less is better."""
+        intercept, terms = _Data(self._x[kept], self._y[kept], self._one_sided).fitted(penalty)
+        log_odds = intercept + ((self._x[out] - terms[:, 1]) / terms[:, 2]) @ terms[:, 0]
+        return float(self._share[out] @ (np.logaddexp(0.0, log_odds) - self._y[out] * log_odds))
+
+    def fitted(self, penalty: float) -> tuple[float, Floats]:
+        """The intercept, and of each statistic weight, mean and scale.
+
+        Newton's method on the likelihood, penalised by the weights' squares: weights that stand at nought and would
+        fall below it are left there, steps that would not help are halved.
+        """
+        mean = self._share @ self._x
+        scale = np.maximum(np.sqrt(self._share @ (self._x - mean) ** 2), 1e-6)
+        z = np.column_stack((np.ones(self._y.size), (self._x - mean) / scale))
+        bounded = np.concatenate(([False], self._one_sided))
+        # As many observations as twice the smaller class: more altered copies of the same steps say little more.
+        share = self._share * 2.0 * min(np.sum(self._y), np.sum(1.0 - self._y))
+        ridge = np.full(z.shape[1], penalty)
+        ridge[0] = 1e-6  # the intercept is as good as free
+
+        def loss(weights: Floats) -> float:
+            log_odds = z @ weights
+            return float(share @ (np.logaddexp(0.0, log_odds) - self._y * log_odds) + ridge @ weights**2 / 2.0)
+
+        weights, now = np.zeros(z.shape[1]), math.inf
+        for _ in range(_ROUNDS):
+            odds = 1.0 / (1.0 + np.exp(-np.clip(z @ weights, -500.0, 500.0)))
+            slope = ridge * weights + z.T @ (share * (odds - self._y))
+            moving = ~(bounded & (weights <= 0.0) & (slope > 0.0))
+            bend = (z * (share * odds * (1.0 - odds))[:, None]).T @ z + np.diag(ridge)
+            step = np.zeros_like(weights)
+            step[moving] = np.linalg.solve(bend[np.ix_(moving, moving)], slope[moving])
+            before, now = now, loss(weights)
+            for _ in range(_HALVINGS):
+                tried = np.where(bounded, np.maximum(weights - step, 0.0), weights - step)
+                if loss(tried) <= now:
+                    break
+                step /= 2.0
+            else:
+                break
+            weights = tried
+            if before - now < _ROUNDING * abs(now):
+                break
+        return float(weights[0]), np.round(np.column_stack((weights[1:], mean, scale)), 6)
 
 
-def _logistic(x: Floats, y: Floats, penalty: float) -> tuple[float, Floats, Floats, Floats]:
-    """Newton's method on the penalised likelihood, standardised; the intercept is free."""
-    mean, scale = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-6)
-    z = np.column_stack((np.ones(len(x)), (x - mean) / scale))
-    share = np.where(y == 1, 0.5 / y.sum(), 0.5 / (len(y) - y.sum())) * len(y)
-    ridge = np.full(z.shape[1], penalty)
-    ridge[0] = 1e-6
-    beta = np.zeros(z.shape[1])
-    for _ in range(_ROUNDS):
-        p = 1.0 / (1.0 + np.exp(-np.clip(z @ beta, -500.0, 500.0)))
-        gradient = z.T @ (share * (y - p)) - ridge * beta
-        hessian = (z * (share * p * (1.0 - p))[:, None]).T @ z + np.diag(ridge)
-        change = np.linalg.solve(hessian, gradient)
-        beta += change
-        if np.max(np.abs(change)) < 1e-9:
-            break
-    return float(beta[0]), beta[1:], mean, scale
+_HALVINGS = 30
+_ROUNDING = 1e-10
 
 
 DEFAULT = msgspec.toml.decode((root("policies") / "surprise" / "unfitted.toml").read_bytes(), type=Fusion)
