@@ -111,6 +111,7 @@ def shuffled(items: Sequence[_Item], draw: random.Random) -> Iterator[_Item]:
 
 
 def whole(case: Case, new: str, *, failed: bool | None = None) -> Edit:
+    """All of the observation, exchanged for another text."""
     return Edit(0, len(case.text), new, failed)
 
 
