@@ -2,14 +2,18 @@
 
 Order of a stop: intake ends, chunks in flight are finished within the grace time, then the predictor and the store
 close. A second signal gives up waiting.
+
+A reload builds all that judges anew and exchanges it between two steps, or leaves everything as it was and says why.
 """
 
 import math
+import os
 import signal
+import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -17,14 +21,14 @@ import anyio
 import msgspec
 import structlog
 from anyio import to_thread
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from verifierd import http
 from verifierd.adapters import open_adapter
-from verifierd.composition import Choice, at_once, judging
+from verifierd.composition import Choice, at_once, exchange, judging
 from verifierd.config import Config, SourceConfig, duration
-from verifierd.errors import SourceError, StateError
+from verifierd.errors import ConfigError, SourceError, StateError, VerifierdError
 from verifierd.metrics import Metrics
 from verifierd.pipeline import Pipeline, Reading
 from verifierd.sanitize import Sanitizer
@@ -43,6 +47,9 @@ _STDIN = Path("-")
 _WORKERS = 8
 _READINGS = 512
 _SETTLE_SECONDS = 2.0
+_EXCHANGEABLE = frozenset({"policy", "predictor", "quotes", "grace", "model"})
+"""Settings that a reload can change; the others are in use from the start to the end."""
+
 _log = structlog.get_logger(component="daemon")
 
 
@@ -115,6 +122,7 @@ class Daemon:
         out: The verdict JSONL.
         sinks: Further sinks beside the JSONL and the ring of recent verdicts.
         on_started: Told where things are, once they are there.
+        again: Reads the settings anew, for a reload; by default they stay and only the policy is read again.
     """
 
     def __init__(
@@ -126,9 +134,12 @@ class Daemon:
         out: Path,
         sinks: Sequence[Sink] = (),
         on_started: Callable[[Started], None] = lambda _started: None,
+        again: Callable[[], tuple[Config, Choice]] | None = None,
     ) -> None:
         self._config = config
         self._choice = choice
+        self._again = again or (lambda: (config, choice))
+        self._reloading = anyio.Lock()
         self._state = state
         self._out = out
         self._extra = tuple(sinks)
@@ -171,10 +182,12 @@ class Daemon:
                 stack.push_async_callback(sink.aclose)
             counts = await store.counts()
             self._metrics.preset(counts, await store.truths())
+            self._metrics.alarms_open.set(await store.open_alarms())
             self._kept = sum(counts.values())
             pipeline = await stack.enter_async_context(
                 judging(self._choice, store=store, sinks=sinks, metrics=self._metrics, sanitizer=sanitizer)
             )
+            self._metrics.reloaded(time.time())
             if once:
                 await self._once(pipeline, store)
             else:
@@ -236,12 +249,14 @@ class Daemon:
         send, receive = anyio.create_memory_object_stream[_Job](64)
         stop = anyio.Event()
         async with anyio.create_task_group() as services:
-            url = await self._serve(services, recent) if self._config.http.enabled else None
+            reload = partial(self._reload, pipeline)
+            url = await self._serve(services, recent, store, reload) if self._config.http.enabled else None
             services.start_soon(self._housekeeping, store)
             services.start_soon(self._lag)
             services.start_soon(self._settling, pipeline)
             async with anyio.create_task_group() as work:
                 services.start_soon(_signals, stop, work.cancel_scope)
+                await services.start(self._hangups, stop, reload)
                 for _ in range(max(_WORKERS, at_once(self._choice))):  # a model takes that many in one pass
                     work.start_soon(self._work, receive.clone(), stop, pipeline, store)
                 async with anyio.create_task_group() as intake:
@@ -258,19 +273,68 @@ class Daemon:
                 work.cancel_scope.deadline = anyio.current_time() + self._config.grace
             services.cancel_scope.cancel()
 
-    async def _serve(self, services: TaskGroup, recent: Recent) -> str:
+    async def _serve(self, services: TaskGroup, recent: Recent, store: Store, reload: http.Reload) -> str:
         settings = self._config.http
         app = http.app(
             metrics=self._metrics,
             recent=recent,
             readiness=self._readiness,
             token=http.token(self._state / "token"),
+            alarms=store,
+            reload=reload,
             allowed_hosts=(settings.host,),
             private=settings.allow_remote,
         )
         serve = partial(http.serve, app, settings.host, settings.port, allow_remote=settings.allow_remote)
         port = await services.start(serve)
         return f"http://{settings.host}:{port}"
+
+    async def _hangups(
+        self, stop: anyio.Event, reload: http.Reload, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Reload on SIGHUP; end where it says that the terminal we were started in has gone."""
+        watched = sys.stderr.isatty()
+        with anyio.open_signal_receiver(signal.SIGHUP) as signals:
+            task_status.started()
+            async for _ in signals:
+                if watched and not os.isatty(sys.stderr.fileno()):
+                    stop.set()
+                    continue
+                with suppress(VerifierdError):  # it is in the log
+                    await reload()
+
+    async def _reload(self, pipeline: Pipeline) -> Mapping[str, object]:
+        """Take up the settings and the policy as they are now, all of them or none.
+
+        Returns:
+            What is in use.
+
+        Raises:
+            VerifierdError: Why everything stayed as it was.
+        """
+        async with self._reloading:
+            try:
+                config, choice = await to_thread.run_sync(self._again)
+                _require_exchangeable(self._config, config)
+                await exchange(pipeline, choice)
+            except Exception as error:
+                known = error if isinstance(error, VerifierdError) else VerifierdError(f"reload failed: {error!r}")
+                self._metrics.reloaded(None)
+                _log.error(
+                    "reload_failed", error=known.message, hint=known.hint, exc_info=None if known is error else error
+                )
+                raise known from error
+            self._config, self._choice = config, choice
+            self._metrics.reloaded(time.time())
+            judge = pipeline.judge
+            facts = {
+                "policy": judge.policy.id,
+                "predictor": judge.predictor.name,
+                "model": judge.predictor.model,
+                "quotes": choice.quotes,
+            }
+            _log.info("reloaded", **facts)
+            return facts
 
     async def _intake(self, group: _Group, send: MemoryObjectSendStream[_Job]) -> None:
         """Wait for files that want reading, newest first."""
@@ -397,6 +461,7 @@ class Daemon:
                         max_age_seconds=state.retention_days * 86400, max_bytes=state.retention_bytes, now=time.time()
                     )
                     self._metrics.preset(await store.counts(), await store.truths())
+                    self._metrics.alarms_open.set(await store.open_alarms())
                 except StateError as error:  # a full disk; what is judged waits for room, too
                     _log.error("retention_failed", error=error.message, hint=error.hint)
                 else:
@@ -455,6 +520,31 @@ class Daemon:
             return path.name.startswith(self._out.name) and path.resolve().parent == self._out.resolve().parent
         except OSError:
             return False
+
+
+def _require_exchangeable(now: Config, then: Config) -> None:
+    """Make sure that only such settings differ as a reload can change.
+
+    Raises:
+        ConfigError: Others do.
+    """
+    if fixed := _fixed(now, then):
+        raise ConfigError(
+            f"cannot be changed while verifierd runs: {', '.join(fixed)}",
+            hint="Restart it, or undo that change; until then everything stays as it was.",
+        )
+
+
+def _fixed(now: msgspec.Struct, then: msgspec.Struct, place: str = "") -> list[str]:
+    """The settings that differ, as a configuration spells them, and cannot change."""
+    found = []
+    for field in msgspec.structs.fields(type(now)):
+        one, other = getattr(now, field.name), getattr(then, field.name)
+        key = f"{place}{field.encode_name}"
+        if one == other or key in _EXCHANGEABLE:
+            continue
+        found += _fixed(one, other, f"{key}.") if isinstance(one, msgspec.Struct) else [key]
+    return found
 
 
 def _newest_first(paths: Sequence[Path]) -> list[Path]:

@@ -5,6 +5,9 @@
     GET /readyz         it has looked at all sources once; else 503
     GET /metrics        Prometheus or OpenMetrics text
     GET /api/verdicts   recent verdicts, newest first: ?limit=100&verdict=off_path&after=SEQ
+    GET /api/alarms     open alarms, then those that somebody acknowledged, newest first: ?limit=100
+    POST /api/alarms/ID/ack   acknowledge one: {"by": "...", "note": "..."}; the first one counts
+    POST /-/reload      read the settings and the policy again: all of it, or 409 and nothing
 
 A web page must not reach it: requests are checked for a Host that is ours, and anything but reading needs the token, a
 JSON body and no foreign Origin. It knows no sink: it is handed what it shows.
@@ -19,7 +22,8 @@ import re
 import secrets
 import socket
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -38,11 +42,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from verifierd.errors import ConfigError, StateError
+from verifierd.errors import ConfigError, StateError, VerifierdError
 from verifierd.metrics import Metrics
+from verifierd.sanitize import plain
+from verifierd.store import StoredAlarm
 from verifierd.types import Verdict, VerdictKind
 
-__all__ = ("RecentVerdicts", "app", "serve", "token")
+__all__ = ("Alarms", "RecentVerdicts", "app", "serve", "token")
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """Host names under which we are spoken to."""
@@ -54,6 +60,8 @@ _PATIENCE = 10.0  # seconds for a request to arrive
 _GRACE = 2  # seconds for answers under way when we stop
 _LIMIT = 100  # verdicts in an answer
 _MOST = 1000
+_WHO = 200  # characters of a person's name
+_NOTE = 2000
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -75,7 +83,28 @@ class RecentVerdicts(Protocol):
         """The newest verdicts first."""
 
 
+class Alarms(Protocol):
+    """What the endpoint wants of `store`."""
+
+    async def alarms(self, limit: int = 1000) -> Sequence[StoredAlarm]:
+        """Open ones first, then newest first."""
+
+    async def open_alarms(self) -> int:
+        """How many are open."""
+
+    async def acknowledge(self, alarm: str, *, by: str = "", note: str = "") -> StoredAlarm | None:
+        """The alarm, acknowledged now or before; None if there is none."""
+
+
+class _Acknowledgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of an acknowledgement."""
+
+    by: str = ""
+    note: str = ""
+
+
 Readiness = Callable[[], tuple[bool, Mapping[str, object]]]
+Reload = Callable[[], Awaitable[Mapping[str, object]]]
 
 
 def app(
@@ -84,6 +113,8 @@ def app(
     recent: RecentVerdicts,
     readiness: Readiness,
     token: str,
+    alarms: Alarms | None = None,
+    reload: Reload | None = None,
     allowed_hosts: Sequence[str] = (),
     private: bool = False,
 ) -> Starlette:
@@ -94,6 +125,8 @@ def app(
         recent: What `/api/verdicts` shows; sanitised already.
         readiness: Says whether we are ready, and some facts for people.
         token: What changes need as `Authorization: Bearer`.
+        alarms: What `/api/alarms` shows and changes.
+        reload: Reads settings and policy again, and says what is in use; a `VerifierdError` says why it was not done.
         allowed_hosts: Names, beside the loopback ones, under which we may be addressed; IPv6 in brackets.
         private: Ask for the token on reading, too; health stays open.
     """
@@ -133,6 +166,7 @@ def app(
         Route("/metrics", scrape),
         Route("/api/verdicts", verdicts),
     ]
+    routes += [*_alarm_routes(alarms, metrics), *_reload_route(reload)]
     hosts = frozenset(host.lower() for host in (*LOOPBACK, *allowed_hosts))
     application = Starlette(
         routes=routes,
@@ -141,6 +175,46 @@ def app(
     )
     application.router.redirect_slashes = False  # a redirect would repeat the Host it was sent
     return application
+
+
+def _alarm_routes(alarms: Alarms | None, metrics: Metrics) -> list[Route]:
+    if alarms is None:
+        return []
+
+    async def list_alarms(request: Request) -> Response:
+        found = await alarms.alarms(min(_number(request.query_params.get("limit"), "limit") or _LIMIT, _MOST))
+        return _answer(200, {"open": await alarms.open_alarms(), "alarms": [_shown(alarm) for alarm in found]})
+
+    async def acknowledge(request: Request) -> Response:
+        try:
+            said = msgspec.json.decode(await request.body() or b"{}", type=_Acknowledgement)
+        except msgspec.DecodeError as error:
+            raise HTTPException(400, f'a body such as {{"by": "name", "note": "text"}} is needed: {error}') from error
+        alarm = await alarms.acknowledge(
+            request.path_params["alarm"], by=plain(said.by[:_WHO]), note=plain(said.note[:_NOTE])
+        )
+        if alarm is None:
+            raise HTTPException(404, "no such alarm")
+        metrics.alarms_open.set(await alarms.open_alarms())
+        return _answer(200, _shown(alarm))
+
+    return [
+        Route("/api/alarms", list_alarms),
+        Route("/api/alarms/{alarm}/ack", acknowledge, methods=["POST"]),
+    ]
+
+
+def _reload_route(reload: Reload | None) -> list[Route]:
+    if reload is None:
+        return []
+
+    async def read_again(_: Request) -> Response:
+        try:
+            return _answer(200, await reload())
+        except VerifierdError as error:
+            return _answer(409, {"error": plain(error.message), "hint": plain(error.hint)})
+
+    return [Route("/-/reload", read_again, methods=["POST"])]
 
 
 class _Guard:
@@ -208,6 +282,20 @@ def _number(text: str | None, name: str) -> int | None:
     if not re.fullmatch(r"[0-9]{1,15}", text):
         raise HTTPException(400, f"{name} is a number")
     return int(text)
+
+
+def _shown(alarm: StoredAlarm) -> dict[str, object]:
+    """An alarm with its times as verdicts have theirs."""
+    known = alarm.acknowledged
+    return {
+        **msgspec.structs.asdict(alarm),
+        "time": _time(alarm.time),
+        "acknowledged": known and {**msgspec.structs.asdict(known), "time": _time(known.time)},
+    }
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _answer(

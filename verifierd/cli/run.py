@@ -16,8 +16,9 @@ from rich.text import Text
 from verifierd import log
 from verifierd.cli.config import require_known
 from verifierd.cli.options import Judging, json_option, judging_options
-from verifierd.cli.view import card, console, line, numbers, print_json, print_line, short, summary_table
-from verifierd.config import Config, SourceConfig, default_state, duration, load
+from verifierd.cli.view import alarm_line, card, console, line, numbers, print_json, print_line, short, summary_table
+from verifierd.composition import Choice
+from verifierd.config import Config, SourceConfig, default_state, duration, read, with_sources
 from verifierd.daemon import Daemon, Started
 from verifierd.errors import ConfigError
 from verifierd.replay.summary import Summary
@@ -56,9 +57,19 @@ def command(
     Without PATH the sources of the configuration are watched, else the agents' own folders; with PATH (files, folders,
     globs) these alone, from their beginning.
     """
-    settings = load(config)
-    require_known(settings, str(config))
-    settings = _overridden(settings, paths, start, port, judging.format_name)
+    written = read(config)
+    watched = with_sources(written).sources
+
+    def settled(given: Config) -> tuple[Config, Choice]:
+        require_known(given, str(config))
+        if given.sources == written.sources:  # agents' folders that came or went since are no change
+            given = msgspec.structs.replace(given, sources=watched)
+        given = _overridden(given, paths, start, port, judging.format_name)
+        return given, judging.choice(
+            policy=given.policy, predictor=given.predictor, model=given.model, quotes=given.quotes
+        )
+
+    settings, choice = settled(written)
     if not settings.sources:
         raise ConfigError(
             "nothing to watch: no PATH, no sources in the configuration, and no agent's folder exists here",
@@ -71,13 +82,12 @@ def command(
     sinks: list[Sink] = [summary, _Screen(screen) if screen.is_terminal else Events()]
     daemon = Daemon(
         settings,
-        judging.choice(
-            policy=settings.policy, predictor=settings.predictor, model=settings.model, quotes=settings.quotes
-        ),
+        choice,
         state=where,
         out=judging.out or where / "verdicts.jsonl",
         sinks=sinks,
         on_started=lambda started: _welcome(screen, started, once=once),
+        again=lambda: settled(read(config)),
     )
     wall, failed = anyio.run(_timed, daemon, once)
     document = summary.document(wall=wall)
@@ -109,14 +119,18 @@ class _Screen:
     def _show(self, verdicts: Sequence[Verdict]) -> None:
         undecided: dict[str, list[Verdict]] = {}
         for verdict in verdicts:
+            alarm = verdict.alarm if verdict.alarm is not None and verdict.alarm.new else None
             if verdict.verdict is VerdictKind.ABSTAIN:
                 undecided.setdefault(verdict.trajectory, []).append(verdict)
-                continue
+                if alarm is None:
+                    continue
             self._tell(undecided.pop(verdict.trajectory, []))
             if verdict.verdict is VerdictKind.OFF_PATH:
                 self._screen.print(card(verdict))
-            else:
+            elif verdict.verdict is VerdictKind.ON_PATH:
                 print_line(self._screen, line(verdict))
+            if alarm is not None:
+                self._screen.print(alarm_line(verdict, alarm))
         for rest in undecided.values():
             self._tell(rest)
 

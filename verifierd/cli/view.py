@@ -15,9 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from verifierd.scoring.difference import differences
-from verifierd.types import Verdict, VerdictKind
+from verifierd.types import Alarm, Verdict, VerdictKind
 
 __all__ = (
+    "alarm_line",
     "bar",
     "card",
     "console",
@@ -83,6 +84,16 @@ def line(verdict: Verdict) -> Text:
     text.append(f"  {action}")
     text.append(f"  {_one_line(said)}" if said else "", style="dim")
     return text
+
+
+def alarm_line(verdict: Verdict, alarm: Alarm) -> Text:
+    """That a trajectory alarmed at this step, why, and where to look."""
+    text = Text("! alarm  ", style="bold red")
+    text.append(f"{short(verdict.trajectory)} #{verdict.step}", style="bold cyan")
+    text.append(f"  evidence {alarm.statistic:.4g} is above {alarm.threshold:.4g}")
+    if alarm.first_bad:
+        text.append(f"; it seems to go wrong at #{alarm.first_bad}")
+    return text.append(f"  (verifierd explain {verdict.verdict_id[:12]})\n", style="dim")
 
 
 def print_line(screen: Console, text: Text) -> None:

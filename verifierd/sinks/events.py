@@ -1,4 +1,4 @@
-"""Verdicts as events of the log: each step off path, and how many others there were. Observations stay out of it."""
+"""Verdicts as events of the log: each step off path, each alarm, and counts of the rest. No observations."""
 
 import time
 from collections import Counter
@@ -15,7 +15,7 @@ _log = structlog.get_logger(component="verdicts")
 
 
 class Events:
-    """Logs `step_off_path` for each step off path, and `steps_verified` with counts every so often.
+    """Logs `step_off_path` for each such step, `alarm_raised` once a trajectory, and now and then `steps_verified`.
 
     Args:
         every: Seconds between two `steps_verified` while there is something to count.
@@ -29,7 +29,7 @@ class Events:
         self._counts: Counter[VerdictKind] = Counter()
 
     async def emit(self, verdicts: Sequence[Verdict]) -> None:
-        """Log what is off path, count the rest."""
+        """Log what is off path and alarms, count the rest."""
         for verdict in verdicts:
             self._counts[verdict.verdict] += 1
             if verdict.verdict is VerdictKind.OFF_PATH:
@@ -42,6 +42,18 @@ class Events:
                     detail=next((signal.detail for signal in verdict.signals if signal.detail), ""),
                     action=verdict.action[:_ACTION],
                     alarm=verdict.alarm is not None and verdict.alarm.raised,
+                    verdict_id=verdict.verdict_id,
+                    path=verdict.origin.path,
+                    offset=verdict.origin.offset,
+                )
+            if (alarm := verdict.alarm) is not None and alarm.new:
+                _log.warning(
+                    "alarm_raised",
+                    trajectory=verdict.trajectory,
+                    step=verdict.step,
+                    first_bad=alarm.first_bad,
+                    statistic=alarm.statistic,
+                    threshold=alarm.threshold,
                     verdict_id=verdict.verdict_id,
                     path=verdict.origin.path,
                     offset=verdict.origin.offset,
