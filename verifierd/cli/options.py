@@ -15,7 +15,7 @@ from verifierd.predictors import PREDICTORS
 from verifierd.predictors.memory import OVERRIDE
 from verifierd.sanitize import Quotes
 
-__all__ = ("Judging", "format_option", "json_option", "judging_options")
+__all__ = ("Judging", "format_option", "json_option", "judging_options", "reworded")
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -74,10 +74,7 @@ _NO_MODEL = ModelConfig()
 
 
 class Judging(msgspec.Struct, frozen=True, kw_only=True):
-    """What the options of `judging_options` said; None where one was not given.
-
-    `seed` is of the contract; nothing is random yet.
-    """
+    """What the options of `judging_options` said; None where one was not given."""
 
     predictor: str | None
     predictions: Path | None
@@ -96,7 +93,7 @@ class Judging(msgspec.Struct, frozen=True, kw_only=True):
         policy: str = "default",
         predictor: str | None = None,
         model: ModelConfig = _NO_MODEL,
-        quotes: Quotes = "short",
+        quotes: Quotes | None = None,
     ) -> Choice:
         """Who judges: what was said here, else what the arguments say."""
         return Choice(
@@ -127,3 +124,10 @@ def judging_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_JUDGING):
         decorated = option(decorated)
     return decorated
+
+
+def reworded(command: click.Command, **helps: str) -> None:
+    """Say of shared options what they mean for one command."""
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and parameter.name in helps:
+            parameter.help = helps[parameter.name]

@@ -17,7 +17,7 @@ from verifierd.sources import open_source
 from verifierd.stages import Sink
 from verifierd.store import Store
 
-__all__ = ("replay",)
+__all__ = ("replay", "together")
 
 
 async def replay(
@@ -81,11 +81,11 @@ async def replay(
                     except (SourceError, FormatError) as error:
                         tell(error)
 
-        await _together(work, at_once(choice))
+        await together(work, at_once(choice))
         return [done[number] for number in sorted(done)]
 
 
-async def _together(work: Callable[[], Awaitable[None]], count: int) -> None:
+async def together(work: Callable[[], Awaitable[None]], count: int) -> None:
     """So many workers; an error of one ends all, and is told as it is."""
     if count == 1:
         await work()
