@@ -1,9 +1,11 @@
 """Where two texts differ, as spans of the second; tight on small changes, linear in hostile cases."""
 
+from collections import Counter
+
 import msgspec
 from rapidfuzz.distance import Indel
 
-__all__ = ("Difference", "differences", "distance", "spread")
+__all__ = ("Difference", "differences", "distance", "spread", "unpaired")
 
 _MOST_LINES = 4_000
 _MOST_SPANS = 20
@@ -48,6 +50,37 @@ def differences(expected: str, observed: str) -> list[Difference]:
         was = expected[left_at[left_start] : left_at[left_end]]
         now = observed[right_at[right_start] : right_at[right_end]]
         found.append(_narrow(was, now, right_at[right_start]))
+    return found
+
+
+def unpaired(expected: str, observed: str) -> list[Difference]:
+    """As `differences` for lines whose order says nothing: those that the other text has not, or has less often.
+
+    Lines that came are compared with lines that are missing in order; the rest of the missing ones is one difference
+    at the end.
+    """
+    spare = Counter(expected.splitlines())
+    extra: list[tuple[int, str]] = []
+    place = 0
+    for line in observed.splitlines(keepends=True):
+        bare = line.rstrip("\r\n")
+        if spare[bare] > 0:
+            spare[bare] -= 1
+        else:
+            extra.append((place, bare))
+        place += len(line)
+    missing: list[str] = []
+    for line in expected.splitlines():
+        if spare[line] > 0:
+            spare[line] -= 1
+            missing.append(line)
+    found = [
+        _narrow(missing[number] if number < len(missing) else "", line, at)
+        for number, (at, line) in enumerate(extra[:_MOST_SPANS])
+    ]
+    rest = "\n".join(missing[len(extra) :])
+    if rest and len(found) < _MOST_SPANS:
+        found.append(Difference(start=len(observed), end=len(observed), expected=rest))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Takes off what says nothing: terminal colours, redraws, trailing blanks, the echoed command line.
+"""Takes off what says nothing: terminal colours, redraws, trailing blanks, prompts, a harness's own words.
 
 A normaliser only ever *removes* characters, so that a place in what remains maps back to the place in the original:
 `Text` is the original with the slices that are kept. Each takes time linear in the text, whatever the text is, and
@@ -9,9 +9,15 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
+import msgspec
+
+from verifierd.contracts.tails import visible
 from verifierd.types import Step
 
-__all__ = ("HIDING", "NORMALISERS", "Text", "normalise")
+__all__ = ("HIDING", "NORMALISERS", "Cut", "Text", "both", "normalise")
+
+Cut = tuple[int, int]
+"""Start and end of what goes."""
 
 _BLANKS = " \t\r"
 _ANSI = re.compile(
@@ -20,6 +26,14 @@ _ANSI = re.compile(
     r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]?"  # CSI: colours, cursor
     r"|\][0-9;?]{0,64}(?:\x07|\x1b\\)"  # OSC without words: a query of the terminal's colours
     r"|[()][0AB])?"  # character sets
+)
+_PROMPT = re.compile(r"[A-Za-z_][\w.-]{0,31}@[A-Za-z0-9][A-Za-z0-9.-]{0,63}:[~/][^\s$#%]{0,255} ?[$#%](?: |\Z)")
+_LONGEST_PROMPT = 400
+_NUMBERED = re.compile(r"[ \t]{0,12}\d{1,9}(?:\u2192|\t)")
+_ROOT = re.compile(
+    r"(?<![\w./\\~-])"
+    r"(?:(?:/private)?/var/folders/[\w+]{1,4}/[\w+]{1,48}/[TC0]|/(?:private/|var/)?tmp|/(?:home|Users)/[\w.-]{1,64}"
+    r"|/root|[A-Za-z]:[\\/]Users[\\/][\w.-]{1,64}|/(?:mnt/)?[a-z]/Users/[\w.-]{1,64}|~)+(?=[\\/])"
 )
 
 
@@ -86,76 +100,154 @@ def normalise(text: str, step: Step, names: Sequence[str]) -> Text:
     """
     result = Text(text)
     for name in names:
-        result = NORMALISERS[name](result, step)
+        result = result.without(NORMALISERS[name](result.value, step))
     return result
 
 
-def _ansi(text: Text, _step: Step) -> Text:
-    if "\x1b" not in text.value:
-        return text
-    return text.without([match.span() for match in _ANSI.finditer(text.value)])
+def both(expected: str, observed: str, step: Step, names: Sequence[str]) -> tuple[Text, Text, list[str]]:
+    """Two texts without what the named normalisers take off, and the names of those that treated them differently.
+
+    A prompt goes only where the other side has none: where both have one, it is part of what was predicted.
+    """
+    left, right = Text(expected), Text(observed)
+    needed: list[str] = []
+    for name in names:
+        cuts = [NORMALISERS[name](text.value, step) for text in (left, right)]
+        if name == "prompts" and all(cuts):
+            continue
+        if _removed(left.value, cuts[0]) != _removed(right.value, cuts[1]):
+            needed.append(name)
+        left, right = left.without(cuts[0]), right.without(cuts[1])
+    return left, right, needed
 
 
-def _redraw(text: Text, _step: Step) -> Text:
+def _removed(text: str, cuts: Sequence[Cut]) -> list[tuple[int, str]]:
+    """What goes, and where in what remains it stood."""
+    removed = []
+    gone = 0
+    for start, end in cuts:
+        removed.append((start - gone, text[start:end]))
+        gone += end - start
+    return removed
+
+
+def _ansi(text: str, _step: Step) -> list[Cut]:
+    return [match.span() for match in _ANSI.finditer(text)] if "\x1b" in text else []
+
+
+def _redraw(text: str, _step: Step) -> list[Cut]:
     """A line that a carriage return draws anew keeps only its last version."""
-    if "\r" not in text.value:
-        return text
+    if "\r" not in text:
+        return []
     cuts = []
     start = 0
-    for line in text.value.split("\n"):
+    for line in text.split("\n"):
         last = line.rstrip(_BLANKS).rfind("\r")
         if last >= 0:
             cuts.append((start, start + last + 1))
         start += len(line) + 1
-    return text.without(cuts)
+    return cuts
 
 
-def _trailing_blanks(text: Text, _step: Step) -> Text:
-    value = text.value
-    if not value.endswith(tuple(_BLANKS)) and not any(f"{blank}\n" in value for blank in _BLANKS):
-        return text
+def _trailing_blanks(text: str, _step: Step) -> list[Cut]:
+    if not text.endswith(tuple(_BLANKS)) and not any(f"{blank}\n" in text for blank in _BLANKS):
+        return []
     cuts = []
     start = 0
-    for line in value.split("\n"):
+    for line in text.split("\n"):
         end = start + len(line)
         bare = start + len(line.rstrip(_BLANKS))
         if bare < end:
             cuts.append((bare, end))
         start = end + 1
-    return text.without(cuts)
+    return cuts
 
 
-def _blank_edges(text: Text, _step: Step) -> Text:
-    """Blank lines before the first visible character, all white space after the last; indentation stays."""
-    value = text.value
-    end = len(value.rstrip())
-    start = min(end, value.rfind("\n", 0, len(value) - len(value.lstrip())) + 1)
-    return text.without([(first, last) for first, last in ((0, start), (end, len(value))) if first < last])
+def _blank_edges(text: str, _step: Step) -> list[Cut]:
+    """Blank lines at both ends; the first line that says something keeps its indentation."""
+    end = len(text.rstrip())
+    start = min(end, text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1)
+    return [(first, last) for first, last in ((0, start), (end, len(text))) if first < last]
 
 
-def _echoed_command(text: Text, step: Step) -> Text:
+def _echoed_command(text: str, step: Step) -> list[Cut]:
     """A terminal shows the command line again before its output; some logs keep that line (`$ ls`)."""
     command = (step.action.command or "").strip()
     if not command or "\n" in command:
-        return text
+        return []
     echo = f"$ {command}"
-    value = text.value
     end = 0
-    while value.startswith(echo, end):
-        stop = value.find("\n", end) + 1 or len(value)
-        if value[end:stop].rstrip() != echo:
+    while text.startswith(echo, end):
+        stop = text.find("\n", end) + 1 or len(text)
+        if text[end:stop].rstrip() != echo:
             break
         end = stop
-    return text.without([(0, end)] if end else [])
+    return [(0, end)] if end else []
 
 
-NORMALISERS: dict[str, Callable[[Text, Step], Text]] = {
+def _prompts(text: str, step: Step) -> list[Cut]:
+    """`user@host:path$ command` before the output, and such a prompt, waiting, after it."""
+    if "@" not in text:
+        return []
+    command = (step.action.command or "").strip()
+    end = 0
+    while command and "\n" not in command and (match := _PROMPT.match(text, end)):
+        stop = text.find("\n", end) + 1 or len(text)
+        if text[match.end() : stop].strip() != command:
+            break
+        end = stop
+    bare = len(text)
+    while True:
+        last = len(text[max(0, bare - _LONGEST_PROMPT) : bare].rstrip()) + max(0, bare - _LONGEST_PROMPT)
+        start = text.rfind("\n", max(0, last - _LONGEST_PROMPT), last) + 1
+        match = _PROMPT.match(text, start, last)
+        if start < end or not match or match.end() < last or (start == 0 and last > _LONGEST_PROMPT):
+            break
+        bare = start
+    return [cut for cut in ((0, end), (bare, len(text))) if cut[0] < cut[1]]
+
+
+def _harness(text: str, step: Step) -> list[Cut]:
+    """What the agent's harness put after the observation, or in place of an empty one."""
+    end = len(visible(msgspec.structs.replace(step, observation=text)))
+    return [(end, len(text))] if end < len(text) else []
+
+
+def _line_numbers(text: str, step: Step) -> list[Cut]:
+    """The numbers that a tool which shows files puts before each line; a shell's own numbers are its output."""
+    if step.action.command is not None:
+        return []
+    cuts = []
+    start = 0
+    for line in text.split("\n"):
+        match = _NUMBERED.match(line)
+        if match:
+            cuts.append((start, start + match.end()))
+        elif line.strip():
+            return []
+        start += len(line) + 1
+    return cuts
+
+
+def _path_roots(text: str, _step: Step) -> list[Cut]:
+    """Where the home or the temporary files of somebody are; what stands there stays."""
+    if "/" not in text and "\\" not in text:
+        return []
+    return [match.span() for match in _ROOT.finditer(text)]
+
+
+NORMALISERS: dict[str, Callable[[str, Step], list[Cut]]] = {
     "ansi": _ansi,
     "redraw": _redraw,
     "trailing-blanks": _trailing_blanks,
-    "blank-edges": _blank_edges,
+    "prompts": _prompts,
     "echoed-command": _echoed_command,
+    "harness": _harness,
+    "line-numbers": _line_numbers,
+    "path-roots": _path_roots,
+    "blank-edges": _blank_edges,
 }
+"""Each tells what it takes off a text: slices, ascending and disjoint."""
 
-HIDING = frozenset({"redraw"})
-"""Those that take off text which an agent reads though a person does not see it: for guesses, never for certainty."""
+HIDING = frozenset({"redraw", "line-numbers", "path-roots"})
+"""Those that take off text which an agent reads: for guesses, never for certainty."""
