@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import pytest
 from mlx_lm.models.cache import make_prompt_cache
@@ -136,6 +137,25 @@ def _compare(outcome: Outcome, asked: _Asked) -> bool:
     return False
 
 
+class _Counted(Verifier):
+    """Remembers how many steps each pass had that merged caches, and what was held when it began."""
+
+    merged: Sequence[tuple[int, int]] = ()
+
+    def _ask_together(self, works: Any, stopped: Any) -> None:
+        self.merged = [*self.merged, (len(works), self.nbytes)]
+        super()._ask_together(works, stopped)
+
+    def limit(self, cache_bytes: int) -> None:
+        """From now on."""
+        self._limits = msgspec.structs.replace(self._limits, cache_bytes=cache_bytes)
+
+    @classmethod
+    def of(cls, plain: Verifier) -> "_Counted":
+        """The same, counting."""
+        return cls(plain._network, plain._renderer, plain._ends, plain._limits)
+
+
 def _next(verifier: Verifier, key: tuple[object, ...]) -> Any:
     """The logits that follow all that a trajectory's cache holds or is about to take in; None if it was evicted."""
     strand = verifier._strands[key]
@@ -154,8 +174,8 @@ def test_greedy_decoding(name: str, history: Literal["stable", "template"], prom
     ties = evicted = cases = batches = 0
     while cases < CASES:
         rows = range(draw.choice([1, 3]))
-        verifier = small.verifier(
-            model, prompts, history=history, chunk=CHUNK, max_tokens=CAP, decode=True, cache_bytes=ROOM[name]
+        verifier = _Counted.of(
+            small.verifier(model, prompts, history=history, chunk=CHUNK, max_tokens=CAP, decode=True)
         )
         pasts: list[list[Step]] = [[] for _ in rows]
         for number in range(2):
@@ -166,8 +186,9 @@ def test_greedy_decoding(name: str, history: Literal["stable", "template"], prom
                 steps = [ran(one.command, _choose(one, CHUNK // len(rows), kinds, draw)) for one in asked]
                 if draw.random() < 0.15:
                     verifier.forget((0,))
+                # A copy of three caches fits into the larger one only.
+                verifier.limit(draw.choice([1, 16]) * ROOM[name])
                 outcomes = verifier.run([small.job(pasts[row], steps[row], key=(row,)) for row in rows])
-                batches += len(rows) > 1
                 for row, one in enumerate(asked):
                     ties += _compare(outcomes[row], one)
                     cases += 1
@@ -179,6 +200,7 @@ def test_greedy_decoding(name: str, history: Literal["stable", "template"], prom
                     np.testing.assert_allclose(logits, expected, atol=TOLERANCE, rtol=0)
             for row in rows:
                 pasts[row] = [*pasts[row], steps[row]]
+        batches += len(verifier.merged)
     assert ties <= 0.1 * cases
     assert all(kinds[kind] >= 5 for kind in KINDS)
     assert evicted
@@ -200,3 +222,25 @@ def test_other_kinds_of_caches(prompts: Path) -> None:
             np.testing.assert_allclose(outcome.scored.surprisal, alone.scored.surprisal, atol=TOLERANCE)
             (again,) = verifier.run([job])
             assert again.greedy == alone.greedy
+
+
+def _together(prompts: Path, cache_bytes: int) -> tuple[_Counted, list[Outcome]]:
+    """Four trajectories asked about at once, after four others."""
+    made = _Counted.of(small.verifier(small.Ledger(), prompts, cache_bytes=cache_bytes))
+    for name in "abcd":
+        made.run([small.job((), ran("one", "x\n"), key=(name,))])
+    steps = [ran("one two three " * count, "x y\n") for count in (1, 2, 3, 4)]
+    return made, made.run([small.job((), step, key=(str(number),)) for number, step in enumerate(steps)])
+
+
+def test_a_batch_copies_no_more_than_its_share(prompts: Path) -> None:
+    """Steps whose caches would take too much together are asked about in smaller groups, and get the same answers."""
+    free, expected = _together(prompts, 10**9)
+    assert [count for count, _ in free.merged] == [4]
+    largest = max(strand.nbytes for strand in free._strands.values())
+    for rows in range(5):
+        made, found = _together(prompts, 4 * rows * largest)
+        assert [outcome.greedy for outcome in found] == [outcome.greedy for outcome in expected]
+        assert [outcome.scored for outcome in found] == [outcome.scored for outcome in expected]
+        assert [count for count, _ in made.merged] == [[], [], [2, 2], [3], [4]][rows]
+        assert all(held + count * 0.9 * largest <= 4 * rows * largest for count, held in made.merged)

@@ -107,7 +107,7 @@ def fit(found: Found, settings: ModelConfig) -> memory.Estimate:
         logit_chunk=settings.logit_tokens,
         snapshots=2,  # of the opening, and of the trajectory that is asked about; the others' are in the budget
         trajectories_cache_bytes=settings.cache_bytes,
-        batch=1,  # a batch shares the chunk, and merges no more than the budget holds
+        batch=1,  # a batch shares the chunk, and its copies take their room from the budget
         fused=mx.metal.is_available(),
     )
 

@@ -22,6 +22,10 @@ _REMEMBERED = 4096
 """Trajectories whose window is remembered after their cache was evicted: some integers each."""
 
 
+_MERGED = 4
+"""The part of the budget that the copies of a batch may take: a quarter, so that three remain for what is kept."""
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What predictions may use.
 
@@ -114,13 +118,33 @@ class Verifier:
         mx.clear_cache()
 
     def _run(self, jobs: Sequence[Job], stopped: Stopped) -> list[Outcome]:
-        works = [self._work(job, stopped) for job in jobs]
-        for work in works:
-            # What a batch pads to the longest is no more than one chunk.
-            keep = 1 if len(works) == 1 else self._network.chunk
+        # What a batch pads to the longest is no more than one chunk.
+        keep = 1 if len(jobs) == 1 else self._network.chunk
+        spared = [job.key for job in jobs]
+        outcomes: list[Outcome] = []
+        group: list[_Work] = []
+        for job in jobs:
+            work = self._work(job, stopped)
             self._prefill(work, keep, stopped)
+            if group and not self._may_merge([*group, work]):
+                outcomes += self._answer(group, spared, stopped)
+                group = []
+            group.append(work)
+            self._evict(spared)
+        return [*outcomes, *self._answer(group, spared, stopped)]
+
+    def _may_merge(self, works: "Sequence[_Work]") -> bool:
+        """Are they of a kind, and is the copy that a batch makes of their caches within its share of the budget?"""
+        layers = [work.strand.layers for work in works]
+        return all(map(passes.mergeable, layers)) and _merged_bytes(works) <= self._limits.cache_bytes // _MERGED
+
+    def _answer(
+        self, works: "Sequence[_Work]", spared: Sequence[tuple[object, ...]], stopped: Stopped
+    ) -> list[Outcome]:
+        """Ask about all, together if there are several."""
         asked = [work for work in works if work.draft.whole]
-        if len(asked) > 1 and all(passes.mergeable(work.strand.layers) for work in asked):
+        if len(asked) > 1:
+            self._evict(spared, room=_merged_bytes(asked))
             self._ask_together(asked, stopped)
         else:
             for work in asked:
@@ -236,16 +260,23 @@ class Verifier:
             ),
         )
 
-    def _evict(self) -> None:
-        """Keep within the budget: the trajectories used last keep what was computed."""
-        held = self.nbytes
-        for strand in self._strands.values():
+    def _evict(self, spared: Sequence[tuple[object, ...]] = (), *, room: int = 0) -> None:
+        """Keep within the budget but for some room: the trajectories used last keep what was computed."""
+        held = self.nbytes + room
+        for key, strand in self._strands.items():
             if held <= self._limits.cache_bytes:
                 break
+            if key in spared:
+                continue
             held -= strand.nbytes
             strand.drop()
         while len(self._strands) > _REMEMBERED:
             self._strands.popitem(last=False)
+
+
+def _merged_bytes(works: "Sequence[_Work]") -> int:
+    """Bytes of their caches as rows of one, each padded to the longest."""
+    return len(works) * max(work.strand.nbytes for work in works)
 
 
 class _Work(msgspec.Struct, kw_only=True):
