@@ -327,8 +327,17 @@ class Live:
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and body of an answer of its endpoint."""
+        return self._ask(urllib.request.Request(self.url + path))
+
+    def post(self, path: str, body: bytes = b"") -> tuple[int, str]:
+        """Status and body of the answer to a change, with the token."""
+        token = (self.out.parent / "token").read_text().strip()
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        return self._ask(urllib.request.Request(self.url + path, body, headers, method="POST"))
+
+    def _ask(self, request: urllib.request.Request) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=10) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as refusal:
             with refusal:

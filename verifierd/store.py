@@ -568,7 +568,7 @@ class Store:
         self._seq = rows[0][0] if rows else 0
 
     def _look_in(self) -> None:
-        """Open what is there without a trace: no lock, no table, no checkpoint."""
+        """Open what is there and leave it as it is: no lock, no table, no checkpoint."""
         assert self.directory is not None, "a temporary database has nothing to look into"
         path = (self.directory / DATABASE).absolute()
         if not path.is_file():

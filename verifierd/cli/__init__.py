@@ -17,7 +17,9 @@ __all__ = ("main", "tell")
 _COMMANDS = {
     "run": "Watch agents' logs and judge each step as it happens.",
     "replay": "Judge recorded trajectories and sum up.",
+    "calibrate": "Learn thresholds from clean trajectories and write a policy.",
     "bench": "Run benchmarks: what predictors cost and can do.",
+    "explain": "Say in plain words what a verdict rests on.",
     "inspect": "Say what is in logs: formats, trajectories, steps, kinds. Predicts nothing.",
     "doctor": "Say what works on this machine, what does not, and how to mend it.",
     "config": "Write a configuration to start from, or check one.",

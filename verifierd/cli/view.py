@@ -21,11 +21,13 @@ __all__ = (
     "alarm_line",
     "bar",
     "card",
+    "comparison",
     "console",
     "counted",
     "indented",
     "line",
     "numbers",
+    "one_line",
     "print_json",
     "print_line",
     "share",
@@ -75,14 +77,14 @@ def line(verdict: Verdict) -> Text:
     text.append(f"{short(verdict.trajectory)} #{verdict.step}", style="cyan")
     if verdict.verdict is VerdictKind.ABSTAIN:
         text.append(f"  {verdict.reason}", style="dim")
-    action = _one_line(verdict.action)
+    action = one_line(verdict.action)
     said = ""
     if verdict.verdict is VerdictKind.ABSTAIN and verdict.model is not None:
         said = next((signal.detail for signal in verdict.signals if signal.name == "suspect"), verdict.detail)
     if said and len(action) > _ACTION:
         action = f"{action[:_ACTION]}…"
     text.append(f"  {action}")
-    text.append(f"  {_one_line(said)}" if said else "", style="dim")
+    text.append(f"  {one_line(said)}" if said else "", style="dim")
     return text
 
 
@@ -116,7 +118,7 @@ def indented(screen: Console, text: str, lead: Text, *, style: str = "") -> None
 def short(trajectory: str) -> str:
     """A trajectory's name with long parts, such as those of a UUID, cut."""
     parts = (part if len(part) <= _NAME else f"{part[:8]}…" for part in trajectory.split("/"))
-    return _one_line("/".join(parts))
+    return one_line("/".join(parts))
 
 
 def numbers(steps: Iterable[int]) -> str:
@@ -135,17 +137,17 @@ def card(verdict: Verdict) -> Text:
     rows = [
         Text.assemble(
             ("✗ off path  ", STYLES[VerdictKind.OFF_PATH]),
-            (f"{_one_line(verdict.trajectory)} #{verdict.step}", "bold cyan"),
-            (f"  {_one_line(verdict.tool)}", "dim"),
+            (f"{one_line(verdict.trajectory)} #{verdict.step}", "bold cyan"),
+            (f"  {one_line(verdict.tool)}", "dim"),
         ),
-        Text(f"in {_one_line(verdict.origin.path)}, at byte {verdict.origin.offset}", style="dim"),
+        Text(f"in {one_line(verdict.origin.path)}, at byte {verdict.origin.offset}", style="dim"),
         _action(verdict),
     ]
     if verdict.predicted is not None and verdict.predicted != verdict.observed:
         rows += _diff(verdict.predicted, verdict.observed)
     for signal in verdict.signals[:_MOST_SIGNALS]:
         reason = Text(f"{signal.name}: ", style="red")
-        reason.append(_one_line(signal.detail))
+        reason.append(one_line(signal.detail))
         if signal.span is not None:
             reason.append(f"  (characters {signal.span[0]} to {signal.span[1]})", style="dim")
         rows.append(reason)
@@ -153,7 +155,8 @@ def card(verdict: Verdict) -> Text:
     return Text("\n  ").join(rows).append("\n")
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """The text with its line breaks made visible."""
     return text.replace("\n", "⏎")
 
 
@@ -164,6 +167,19 @@ def _action(verdict: Verdict) -> Text:
     if len(lines) > 1:
         text.append(f"  (+{counted(len(lines) - 1, 'line')})", style="dim")
     return text
+
+
+def comparison(verdict: Verdict) -> list[Text]:
+    """Predicted against observed; where no whole text was predicted, what came, with the places that decided."""
+    observed = verdict.observed
+    if verdict.predicted is not None and verdict.predicted != observed:
+        return _diff(verdict.predicted, observed)
+    spans = sorted({signal.span for signal in verdict.signals if signal.span is not None})
+    start = 0
+    if spans and (above := observed[: spans[0][0]].split("\n")[:-1])[_CONTEXT:]:  # leave out what is far before them
+        start = len("\n".join(above[:-_CONTEXT])) + 1
+    rows = _side("observed", observed[start:].rstrip("\n"), [(a - start, b - start) for a, b in spans], "default")
+    return [Text("          │ …", style="dim"), *rows] if start else rows
 
 
 def _diff(predicted: str, observed: str) -> list[Text]:
@@ -235,7 +251,7 @@ def _tools(document: Mapping[str, Any]) -> Table:
     for name, counts in largest[:_MOST_TOOLS]:
         checked = document["coverage"]["by_tool"][name]
         tools.add_row(
-            Text(_one_line(name)),
+            Text(one_line(name)),
             *(f"{counts[key]:,}" for key in ("steps", "on_path", "off_path", "abstain")),
             share(checked["above_zero"], checked["steps"]),
         )
