@@ -52,6 +52,16 @@ async def test_quotes_are_as_long_as_chosen(tmp_path: Path, quotes: str, length:
     assert length <= len(verdict.observed) <= length + 100
 
 
+async def test_the_policy_says_what_to_quote(tmp_path: Path) -> None:
+    """What was chosen goes before it."""
+    path, mine = tmp_path / "a.jsonl", tmp_path / "mine.toml"
+    path.write_bytes(jsonl(native("t", 1, "cat f", "a b")))
+    mine.write_text('name = "mine"\nquotes = "off"\n')
+    (silent,) = await judged(path, Choice(predictor="scripted", policy=str(mine)))
+    (told,) = await judged(path, Choice(predictor="scripted", policy=str(mine), quotes="short"))
+    assert (silent.observed, told.observed) == ("", "a b")
+
+
 async def test_unknown_names_are_errors(tmp_path: Path) -> None:
     """A policy or a predictor that nobody knows is refused with the list of known ones."""
     with pytest.raises(PolicyError):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verifierd.errors import PolicyError
-from verifierd.policy import Memory, Policy, decide, load, names
+from verifierd.policy import DOMAINS, Memory, Policy, decide, load, names
 from verifierd.types import (
     Abstain,
     Action,
@@ -299,6 +299,9 @@ class TestPolicy:
             ("alarm-after = 0.5", "Expected `int`, got `float` - at `$.alarm-after`"),
             ('normalisers = ["ansy"]', "Invalid enum value 'ansy' - at `$.normalisers[0]`"),
             ('shell-profile = "zsh"', "Invalid enum value 'zsh' - at `$.shell-profile`"),
+            ("tools.Bash.min-coverage = 0", "`min-coverage` must be above 0 and at most 1 - at `$.tools.Bash`"),
+            ("tools.Read = {}\ntools.Bash = 3", "Expected `object`, got `int` - at `$.tools.Bash`"),
+            ('tools."a b".classes = 1', 'Expected `array | null`, got `int` - at `$.tools."a b".classes`'),
         ],
     )
     def test_impossible_values(self, tmp_path: Path, line: str, message: str) -> None:
@@ -310,6 +313,88 @@ class TestPolicy:
             load(str(path))
 
         assert str(caught.value) == f"{path}: {message}"
+
+    @pytest.mark.parametrize(
+        ("line", "message", "hint"),
+        [
+            (
+                'normalisers = ["ansy"]',
+                "Invalid enum value 'ansy' - at `$.normalisers[0]`",
+                "`ansi`? Known words there:",
+            ),
+            (
+                "domains.mcp = {}\ndomains.swe.min-coverge = 1",
+                "Object contains unknown field `min-coverge` - at `$.domains.swe`",
+                "`min-coverage`? Known keys there: classes, min-coverage, normalisers, surprise.",
+            ),
+            (
+                "tools.Bash.suprise = true",
+                "Object contains unknown field `suprise` - at `$.tools.Bash`",
+                "`surprise`? Known keys there: classes, min-coverage, normalisers, surprise.",
+            ),
+            (
+                'tools.Bash.classes = ["run-time"]',
+                "Invalid enum value 'run-time' - at `$.tools.Bash.classes[0]`",
+                "`runtime`? Known words there: deterministic, pre-existing, runtime.",
+            ),
+            (
+                "domains.termnal = {}",
+                f"no domain is called `termnal`; there are: {', '.join(DOMAINS)}",
+                f"`terminal`? Known names: {', '.join(DOMAINS)}.",
+            ),
+            (
+                "asking.max-token = 300",
+                "Object contains unknown field `max-token` - at `$.asking`",
+                "`max-tokens`? Known keys there: ",
+            ),
+            (
+                "surprise.term.mean.weight = 1.0",
+                "Object contains unknown field `term` - at `$.surprise`",
+                "`terms`? Known keys there: intercept, quantiles, terms.",
+            ),
+            (
+                "surprise.terms.first.weight = 1.0\nsurprise.terms.mean.wieght = 1.0",
+                "Object contains unknown field `wieght` - at `$.surprise.terms.mean`",
+                "`weight`? Known keys there: mean, scale, weight.",
+            ),
+            ("surprise.terms.meen.weight = 1.0", "no statistic is called `meen`; ", "`mean`? Known names: mean, max, "),
+            (
+                "calibration.dat = 1",
+                "Object contains unknown field `dat` - at `$.calibration`",
+                "`date`? Known keys there: date, ",
+            ),
+            (
+                "calibration.learnt.levle = 1",
+                "Object contains unknown field `levle` - at `$.calibration.learnt`",
+                "`level`? Known keys there: alarms, alpha, ",
+            ),
+            (
+                "calibration.learnt.reference.buckets = [{ tol = 1 }]",
+                "Object contains unknown field `tol` - at `$.calibration.learnt.reference.buckets[0]`",
+                "`tool`? Known keys there: deterministic, domain, scores, tool.",
+            ),
+        ],
+    )
+    def test_what_nobody_knows(self, tmp_path: Path, line: str, message: str, hint: str) -> None:
+        """What is not known is refused wherever it stands, with its place and the nearest that is known."""
+        path = tmp_path / "mine.toml"
+        path.write_text(f'name = "mine"\n{line}\n')
+
+        with pytest.raises(PolicyError) as caught:
+            load(str(path))
+
+        assert str(caught.value).startswith(f"{path}: {message}")
+        assert caught.value.hint.startswith(f"Did you mean {hint}")
+
+    def test_an_impossible_value_has_a_remedy(self, tmp_path: Path) -> None:
+        """The error says where to read on, and that is the policy's reference."""
+        path = tmp_path / "mine.toml"
+        path.write_text('name = "mine"\nmin-coverage = 0\n')
+
+        with pytest.raises(PolicyError) as caught:
+            load(str(path))
+
+        assert "policies/README.md" in caught.value.hint
 
     def test_a_name_is_needed(self, tmp_path: Path) -> None:
         """A document without a name is refused."""

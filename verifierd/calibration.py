@@ -107,7 +107,7 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True):
     group: str = ""
 
 
-class Bucket(msgspec.Struct, frozen=True):
+class Bucket(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     """The clean scores, ascending, of one tool, domain and kind of evidence."""
 
     tool: str
@@ -116,7 +116,7 @@ class Bucket(msgspec.Struct, frozen=True):
     scores: tuple[float, ...]
 
 
-class Reference(msgspec.Struct, frozen=True, dict=True):
+class Reference(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True, rename="kebab"):
     """Clean scores to compare with.
 
     Attributes:
@@ -146,7 +146,7 @@ class Reference(msgspec.Struct, frozen=True, dict=True):
         return found
 
 
-class Growth(msgspec.Struct, frozen=True):
+class Growth(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     """How the statistic grows with the number of scored steps on clean runs, so that long and short ones compare.
 
     Attributes:
@@ -209,7 +209,7 @@ class Judged(msgspec.Struct, frozen=True):
     odd: bool = False
 
 
-class Rate(msgspec.Struct, frozen=True):
+class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     """A share with its exact (Clopper-Pearson) 95 % interval."""
 
     count: int
@@ -218,7 +218,7 @@ class Rate(msgspec.Struct, frozen=True):
     high: float
 
 
-class Sizes(msgspec.Struct, frozen=True):
+class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     """How much a calibration rests on.
 
     Attributes:
@@ -235,7 +235,7 @@ class Sizes(msgspec.Struct, frozen=True):
     trimmed: int = 0
 
 
-class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """What was learnt from clean trajectories.
 
     Attributes:

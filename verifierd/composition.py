@@ -38,7 +38,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         predictions: The file of the predictor `recorded`.
         model: The language model, and what it may use.
         say: Told what loading a model needs and does.
-        quotes: How much of a transcript verdicts quote.
+        quotes: How much of a transcript verdicts quote; None for what the policy says.
         limit: Judge no more steps than this.
     """
 
@@ -47,7 +47,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     predictions: Path | None = None
     model: ModelConfig = ModelConfig()
     say: Callable[[str], None] = lambda _line: None
-    quotes: Quotes = "short"
+    quotes: Quotes | None = None
     limit: int | None = None
 
 
@@ -191,7 +191,7 @@ async def _opened(
         predictor=predictor,
         scorers=scorers,
         policy=policy,
-        sanitise=lambda verdict: sanitizer.verdict(verdict, choice.quotes),
+        sanitise=lambda verdict: sanitizer.verdict(verdict, choice.quotes or policy.quotes),
         members=found,
         sanitizer=sanitizer,
     )

@@ -1,12 +1,14 @@
 """All settings on one page. `load` is the only place that reads a settings file or the environment for settings."""
 
 import difflib
+import functools
 import os
 import re
 import sys
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -35,6 +37,8 @@ AGENT_FOLDERS = ("~/.claude/projects", "~/.codex/sessions")
 """Where agents keep their logs; `$CLAUDE_CONFIG_DIR` and `$CODEX_HOME` move them."""
 
 T = TypeVar("T")
+_SEE_INIT = "Mend the value at the place that the message names; `verifierd config init` shows every key."
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -155,7 +159,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         sources: What to watch; empty means the agents' own folders that exist.
         policy: A bundled policy's name or a file.
         predictor: A chain such as `shell` that replaces the policy's; None keeps it.
-        quotes: How much of a transcript leaves in verdicts: `off`, `short` (2,000 characters) or `full`.
+        quotes: How much of a transcript verdicts quote: `off`, `short` (2,000 characters) or `full`; None for what the
+            policy says.
         max_line_bytes: Longer lines are skipped and counted.
         grace: Seconds that steps in flight have at shutdown.
         model, http, state, log: See there.
@@ -164,7 +169,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     sources: tuple[SourceConfig, ...] = ()
     policy: str = "default"
     predictor: str | None = None
-    quotes: Literal["off", "short", "full"] = "short"
+    quotes: Literal["off", "short", "full"] | None = None
     max_line_bytes: int = 16 * 1024**2
     grace: float = 10.0
     model: ModelConfig = ModelConfig()
@@ -223,8 +228,14 @@ def parse(text: str, where: str) -> Config:
     return convert(text, where, Config)
 
 
-def convert(text: str, where: str, kind: type[T]) -> T:
+def convert(text: str, where: str, kind: type[T], *, remedy: str = _SEE_INIT) -> T:
     """Any settings Struct from TOML text, with errors that name the place and the nearest known key.
+
+    Args:
+        text: The TOML.
+        where: Names it in errors.
+        kind: The Struct.
+        remedy: What to do about a value that no known word is near to.
 
     Raises:
         ConfigError: The text is no TOML or does not fit.
@@ -236,7 +247,8 @@ def convert(text: str, where: str, kind: type[T]) -> T:
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {error}", hint=_hint(str(error), kind)) from error
+        message = _named(str(error), document, kind)
+        raise ConfigError(f"{where}: {message}", hint=_hint(str(error), kind) or remedy) from error
 
 
 def duration(text: str) -> float | None:
@@ -296,31 +308,71 @@ def _anchored(config: Config, folder: Path) -> Config:
     )
 
 
-def _hint(message: str, kind: type) -> str:
-    match = re.search(r"unknown field `([^`]+)`", message)
+def _named(message: str, document: Mapping[str, Any], kind: type) -> str:
+    """The message with a table's name where msgspec writes `[...]` for any key."""
+    match = re.search(r"\$\.([\w.-]+)\[\.\.\.\]", message)
     if match is None:
-        return "Mend the value at the place that the message names; `verifierd config init` shows every key."
-    place = re.search(r"at `\$([^`]*)`", message)
-    known = _keys(kind, (place[1] if place else "").strip("."))
-    near = difflib.get_close_matches(match[1], known, n=1)
+        return message
+    parts = match[1].split(".")
+    tables = functools.reduce(lambda table, part: table[part], parts, document)
+    for name in tables:
+        try:
+            msgspec.convert(_only(document, parts, name), kind)
+        except msgspec.ValidationError as error:
+            if str(error) == message:
+                return message.replace("[...]", f".{name}" if _BARE.fullmatch(name) else f'."{name}"', 1)
+    return message
+
+
+def _only(document: Mapping[str, Any], parts: Sequence[str], name: str) -> Mapping[str, Any]:
+    """The document without what stands beside one key of the table at a place."""
+    if not parts:
+        return {name: document[name]}
+    return {**document, parts[0]: _only(document[parts[0]], parts[1:], name)}
+
+
+def _hint(message: str, kind: type) -> str:
+    """What is known where something is not; empty if the message is of something else."""
+    place = re.search(r"`\$([^`]*)`", message)
+    annotation = _annotation(kind, (place[1] if place else "").strip("."))
+    if match := re.search(r"unknown field `([^`]+)`", message):
+        return _nearest(match[1], "keys there", _keys(annotation))
+    if (match := re.search(r"Invalid enum value '([^']*)'", message)) and (words := _words(annotation)):
+        return _nearest(match[1], "words there", words)
+    if match := re.search(r"no \w+ is called `([^`]*)`; there are: ([^`]*?)(?: - at |$)", message):
+        return _nearest(match[1], "names", match[2].split(", "))
+    return ""
+
+
+def _nearest(wrong: str, what: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(wrong, known, n=1)
     guess = f"Did you mean `{near[0]}`? " if near else ""
-    return f"{guess}Known keys there: {', '.join(known)}."
+    return f"{guess}Known {what}: {', '.join(known)}."
 
 
-def _keys(kind: Any, place: str) -> list[str]:
-    """The keys allowed at a place such as `sources[0]` or `http`."""
+def _annotation(kind: Any, place: str) -> Any:
+    """What may stand at a place such as `sources[0]` or `http`; None if nothing may."""
     for part in filter(None, re.sub(r"\[[^\]]*\]", "", place).split(".")):
-        field = next((f for f in msgspec.structs.fields(kind) if f.encode_name == part), None)
-        if field is None:
-            return []
-        kind = _struct(field.type)
-        if kind is None:
-            return []
-    return sorted(field.encode_name for field in msgspec.structs.fields(kind))
+        struct = _struct(kind)
+        fields = () if struct is None else msgspec.structs.fields(struct)
+        kind = next((field.type for field in fields if field.encode_name == part), None)
+    return kind
+
+
+def _keys(annotation: Any) -> list[str]:
+    struct = _struct(annotation)
+    return [] if struct is None else sorted(field.encode_name for field in msgspec.structs.fields(struct))
+
+
+def _words(annotation: Any) -> list[str]:
+    """The words of a Literal, also one inside an annotation such as `tuple[Literal["a", "b"], ...]`."""
+    if get_origin(annotation) is Literal:
+        return [word for word in get_args(annotation) if isinstance(word, str)]
+    return [word for inner in get_args(annotation) for word in _words(inner)]
 
 
 def _struct(annotation: Any) -> Any:
     """The Struct inside an annotation such as `tuple[SourceConfig, ...]`, or None."""
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return annotation
-    return next((found for arg in getattr(annotation, "__args__", ()) if (found := _struct(arg))), None)
+    return next((found for inner in get_args(annotation) if (found := _struct(inner))), None)

@@ -331,7 +331,7 @@ class Daemon:
                 "policy": judge.policy.id,
                 "predictor": judge.predictor.name,
                 "model": judge.predictor.model,
-                "quotes": choice.quotes,
+                "quotes": choice.quotes or judge.policy.quotes,
             }
             _log.info("reloaded", **facts)
             return facts

@@ -31,6 +31,7 @@ from verifierd.types import (
 )
 
 __all__ = (
+    "DOMAINS",
     "Asking",
     "Calibrated",
     "ContentClass",
@@ -45,6 +46,9 @@ __all__ = (
 )
 
 _KNOWN = 1024
+_REMEDY = "Mend the value at the place that the message names; policies/README.md explains every key."
+
+DOMAINS = ("terminal", "swe", "mcp", "search", "web", "os", "android")
 
 ContentClass = Literal["deterministic", "pre-existing", "runtime"]
 Normaliser = Literal[
@@ -152,6 +156,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         domains, tools: What holds for one of them instead; a tool's rules go before its domain's.
         alarms: False for a policy that only measures.
         alarm_after: Contradictions in a trajectory that are still no alarm; before calibration.
+        quotes: How much of a transcript verdicts quote: `off`, `short` (2,000 characters) or `full`.
         surprise: How a model's statistics become one score; None for the shipped one, fitted to no model.
         calibration: What clean trajectories look like; None before calibration.
         ask_below: A later predictor of the chain is asked while less than this share of the observation was checked.
@@ -169,6 +174,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tools: dict[str, Rules] = {}
     alarms: bool = True
     alarm_after: int = 0
+    quotes: Literal["off", "short", "full"] = "short"
     surprise: Fusion | None = None
     calibration: Calibrated | None = None
     ask_below: float = 1.0
@@ -184,6 +190,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError("`ask-below` must be from 0 to 1")
         if self.alarm_after < 0:
             raise ValueError("`alarm-after` must not be negative")
+        if unknown := self.domains.keys() - set(DOMAINS):
+            raise ValueError(f"no domain is called `{min(unknown)}`; there are: {', '.join(DOMAINS)}")
 
     def rules(self, step: Step) -> Rules:
         """What holds for a step: the tool's rules, else the domain's, else the policy's."""
@@ -214,7 +222,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Hash of what scores depend on, but for predictors and model: a calibration holds for no other."""
         neutral = Policy(name="", description="", predictors=("none",))
         asking = msgspec.structs.replace(self.asking, deadline=neutral.asking.deadline)
-        said = {name: getattr(neutral, name) for name in ("name", "predictors", "alarms", "alarm_after")}
+        said = {name: getattr(neutral, name) for name in ("name", "predictors", "alarms", "alarm_after", "quotes")}
         return _hash(msgspec.structs.replace(self, **said, description="", asking=asking, calibration=None))
 
     def unlike(self, predictor: str, model: str | None) -> tuple[str, ...]:
@@ -274,7 +282,7 @@ def load(name: str) -> Policy:
             )
         text = document.read_text(encoding="utf-8")
     try:
-        found = convert(text, name, Policy)
+        found = convert(text, name, Policy, remedy=_REMEDY)
     except ConfigError as error:
         raise PolicyError(error.message, hint=error.hint) from error
     made = found.calibration

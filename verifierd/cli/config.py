@@ -17,7 +17,7 @@ TEMPLATE = """\
 
 policy = "default"          # a bundled policy's name (`verifierd policies`) or a TOML file
 # predictor = "shell"       # replaces the policy's predictors; several are joined by commas
-quotes = "short"            # how much of a transcript verdicts quote: "off", "short" (2,000 characters), "full"
+# quotes = "off"            # replaces the policy's: "off", "short" (2,000 characters), "full"
 max-line-bytes = 16777216   # longer lines are skipped and counted
 grace = 10.0                # seconds that steps in flight have when the daemon stops
 
