@@ -2,13 +2,15 @@
 
 import string
 import unicodedata
+from typing import get_args
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from verifierd.policy import Policy
-from verifierd.scoring.normalise import HIDING, NORMALISERS, Text, normalise
+from verifierd.policy import Normaliser
+from verifierd.scoring.equality import EQUALITIES, LOOSE
+from verifierd.scoring.normalise import HIDING, NORMALISERS, Text, both, normalise
 from verifierd.types import Action, Origin, Step
 
 # Whatever the rules look at, in pieces that join to escapes, echoes and redraws, and some that only look alike.
@@ -25,6 +27,16 @@ PIECES = st.sampled_from(
         "\x1b[0m",
         "\x1b]0;title\x07",
         "\x1b]11;?\x1b\\",
+        "me@host:~/a$ ls\n",
+        "me@host:~$ ",
+        "[rerun: b4]",
+        "Shell cwd was reset to /a\n",
+        "(Bash completed with no output)",
+        "  1\t",
+        "2\u2192",
+        "/tmp/",
+        "/home/me/",
+        "~/",
     ]
 )
 TEXTS = st.lists(PIECES, max_size=30).map("".join) | st.text(max_size=40)
@@ -115,6 +127,9 @@ class TestNormalisers:
     @example(text="\x1b[3\x1b[m1m")
     @example(text="$ ls\n$ ls\nfile")
     @example(text="a\rb\r \n")
+    @example(text="me@host:~$ ls\nme@host:~$ ls\nx\nme@host:~$ ")
+    @example(text="/tmp/tmp/home/me/home/me/x")
+    @example(text="1\t1\t")
     def test_taking_off_twice_takes_no_more(self, name: str, text: str) -> None:
         """A normaliser applied to what it left changes nothing."""
         once = _value(text, name)
@@ -233,6 +248,84 @@ class TestNormalisers:
         """Only a first line that is exactly `$ ` and the command goes; a prompt with more words stays."""
         assert expected == _value(text, "echoed-command", command=command)
 
+    @pytest.mark.parametrize(
+        ("command", "text", "expected"),
+        [
+            ("ls", "me@host:~$ ls\nfile\n", "file\n"),
+            ("ls -a", "me@host:/srv/a b$ ls -a\nfile\n", "me@host:/srv/a b$ ls -a\nfile\n"),
+            ("id", "root@c0ffee:/# id\nuid=0\nroot@c0ffee:/# ", "uid=0\n"),
+            ("ls", "file\nme@host:~/project$", "file\n"),
+            ("ls", "me@host:~$ lx\nfile\n", "me@host:~$ lx\nfile\n"),
+            ("ls", "mail me@host:~$ 5\n", "mail me@host:~$ 5\n"),
+            (None, "file\nme@host:~$ ", "file\n"),
+        ],
+    )
+    def test_prompts(self, command: str | None, text: str, expected: str) -> None:
+        """A prompt with the command before the output goes, and one that waits after it."""
+        assert expected == _value(text, "prompts", command=command)
+
+    @pytest.mark.parametrize(
+        ("command", "text", "expected"),
+        [
+            ("ls", "file\nShell cwd was reset to /home/user\n", "file"),
+            ("ls", "(Bash completed with no output)", ""),
+            ("ls", "file\n<system-reminder>note</system-reminder>", "file\n<system-reminder>note</system-reminder>"),
+            (None, "text\n<system-reminder>note</system-reminder>\n", "text"),
+        ],
+    )
+    def test_harness(self, command: str | None, text: str, expected: str) -> None:
+        """What a harness appends goes; a reminder in a shell's output is what the shell said."""
+        assert expected == _value(text, "harness", command=command)
+
+    @pytest.mark.parametrize(
+        ("command", "text", "expected"),
+        [
+            (None, "     1\u2192a\n     2\u2192\n    10\u2192b", "a\n\nb"),
+            (None, "1\ta\n2\tb\n", "a\nb\n"),
+            (None, "1\ta\nb\n", "1\ta\nb\n"),
+            ("cat -n f", "     1\ta\n", "     1\ta\n"),
+        ],
+    )
+    def test_line_numbers(self, command: str | None, text: str, expected: str) -> None:
+        """Numbers go where each line has one and a tool put them there; a shell's own numbers stay."""
+        assert expected == _value(text, "line-numbers", command=command)
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("/home/me/project/a.py:3: x", "/project/a.py:3: x"),
+            ("in /private/var/folders/4n/2f7p_n0fft/T/pytest-1/x", "in /pytest-1/x"),
+            ("C:\\Users\\me\\a.txt", "\\a.txt"),
+            ("~/a ~", "/a ~"),
+            ("http://example.com/tmp/x /tmp", "http://example.com/tmp/x /tmp"),
+        ],
+    )
+    def test_path_roots(self, text: str, expected: str) -> None:
+        """Where a home or temporary folder is goes; what stands in it stays."""
+        assert expected == _value(text, "path-roots")
+
+
+class TestBoth:
+    """Two sides at once."""
+
+    def test_names_what_was_needed(self) -> None:
+        """Only what treated the two sides differently is named."""
+        one, two, needed = both("a \nb\n", "a \nb", _step(), ["ansi", "trailing-blanks", "blank-edges"])
+
+        assert one.value == two.value == "a\nb"
+        assert needed == ["blank-edges"]
+
+    def test_the_same_thing_elsewhere_is_a_difference(self) -> None:
+        """What goes counts with its place."""
+        assert both("a \nb", "a\nb ", _step(), ["trailing-blanks"])[2] == ["trailing-blanks"]
+
+    def test_prompts_on_both_sides_are_compared(self) -> None:
+        """A prompt that was predicted must be the one that came."""
+        one, two, needed = both("me@host:~$ ls\nf", "mx@host:~$ ls\nf", _step(), ["prompts"])
+
+        assert one.value != two.value
+        assert needed == []
+
 
 def test_order_is_the_callers() -> None:
     """Normalisers apply in the order given: colours off first lets a blank line be seen as one."""
@@ -241,9 +334,10 @@ def test_order_is_the_callers() -> None:
 
 
 def test_policies_know_every_normaliser() -> None:
-    """The names a policy may list are those that exist, and those that hide text are among them."""
-    assert set(NORMALISERS) == set(Policy(name="any").normalisers)
+    """The names that a policy may list are those that exist, and those for guesses only are among them."""
+    assert set(get_args(Normaliser)) == {*NORMALISERS, *EQUALITIES}
     assert set(NORMALISERS) >= HIDING
+    assert set(EQUALITIES) >= LOOSE
 
 
 def test_an_unknown_name_is_an_error() -> None:
@@ -253,7 +347,32 @@ def test_an_unknown_name_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", [" ", "\t", "\r", "\n", " \n", "a\r", "\x1b", "\x1b[", "\x1b[1;", "\x1b]1", "\x1b(", "$ ls\n", " x", "\x0b"]
+    "unit",
+    [
+        " ",
+        "\t",
+        "\r",
+        "\n",
+        " \n",
+        "a\r",
+        "\x1b",
+        "\x1b[",
+        "\x1b[1;",
+        "\x1b]1",
+        "\x1b(",
+        "$ ls\n",
+        " x",
+        "\x0b",
+        "a@b:~$ ls\n",
+        "a@",
+        "\na@b:~$ ",
+        "1\t",
+        "/tmp",
+        "/home/",
+        "~",
+        "~/",
+        "[rerun: b1]\n",
+    ],
 )
 def test_hostile_text_is_handled_whole(unit: str) -> None:
     """A third of a megabyte of what each rule looks for is normalised, and every place still maps back.

@@ -247,8 +247,8 @@ def _truncation(expected: str, observed: str, _step: Step) -> bool:
         if found < 0:
             return False
         at = found + len(piece.strip("\n"))
-    last = rest[-1].strip("\n")
-    return expected.endswith(last) and len(expected) - len(last) >= at
+    whole, last = expected.rstrip("\n"), rest[-1].strip("\n")
+    return whole.endswith(last) and len(whole) - len(last) >= at
 
 
 def _runtime(expected: str, observed: str, step: Step) -> bool:
