@@ -345,3 +345,26 @@ def test_a_loop_that_ends_before_delivery_holds_nothing_up() -> None:
         left.cancel()
     loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
     loop.close()
+
+
+async def test_a_thread_that_cannot_go_on_keeps_nobody_waiting() -> None:
+    """Where a device is lost, letting go of what was computed fails, too."""
+
+    class Lost(Slow):
+        def forget(self, key: tuple[object, ...] | None = None) -> None:
+            super().forget(key)
+            raise RuntimeError("the device is lost")
+
+    runner = Lost(held=True, errors=[RuntimeError("the device is lost")])
+    engine = Engine(lambda: runner, batch=1)
+    async with anyio.create_task_group() as group:
+        group.start_soon(engine.ask, _job("a"))
+        await _until(runner.begun.is_set)
+        runner.free.set()
+        with anyio.fail_after(20), pytest.raises(Unwanted):
+            await engine.ask(_job("b"))
+        group.cancel_scope.cancel()
+    with pytest.raises(Unwanted):
+        await engine.ask(_job("c"))
+    with anyio.fail_after(10):
+        await engine.aclose()

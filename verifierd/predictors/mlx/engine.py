@@ -133,7 +133,11 @@ class Engine:
                 await anyio.sleep(_LOOK_SECONDS)
 
     def _live(self, load: Callable[[], Runner]) -> None:
-        self._serve(load)
+        try:
+            self._serve(load)
+        except Exception as error:  # noqa: BLE001 - a device that is lost fails also where caches are let go of
+            _log.error("model_thread_failed", exc_info=error)
+            self._abandon()
         self._ended.set()
         # What MLX keeps for a thread asks for Python when the thread ends, and aborts the process if the interpreter is
         # just ending, too. So the thread does not end before the process does.
@@ -151,9 +155,16 @@ class Engine:
         while not self._closing:
             if tickets := self._next():
                 self._run(runner, tickets)
-        for ticket in self._waiting:
-            ticket.deliver(None, Unwanted())
+        self._abandon()
         runner.forget()
+
+    def _abandon(self) -> None:
+        """Whoever waits, or comes yet, waits for nothing."""
+        with self._condition:
+            self._closing = True
+            for ticket in self._waiting:
+                ticket.deliver(None, Unwanted())
+            self._waiting.clear()
 
     def _next(self) -> list[_Ticket]:
         """What goes into the next pass; nothing if nobody waits any more, or the engine is being closed."""
