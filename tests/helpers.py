@@ -15,7 +15,7 @@ from typing import Any, Self
 from verifierd.adapters import detect, open_adapter
 from verifierd.metrics import Metrics
 from verifierd.pipeline import Judge, Pipeline, Reading
-from verifierd.policy import load
+from verifierd.policy import Policy, load
 from verifierd.predictors.scripted import ScriptedPredictor
 from verifierd.predictors.shell import ShellPredictor
 from verifierd.sanitize import Sanitizer
@@ -208,11 +208,12 @@ async def bench(
     shell: bool = False,
     sinks: Sequence[Sink] = (),
     limit: int | None = None,
+    policy: Policy | None = None,
 ) -> AsyncIterator[Bench]:
-    """A pipeline over a real store, with the real shell or a scripted predictor."""
+    """A pipeline over a real store, with the real shell or a scripted predictor, and the default policy or another."""
     kept, metrics = Keep(), Metrics()
     predictor: Predictor = ShellPredictor() if shell else ScriptedPredictor(script)
-    policy = load("default")
+    policy = policy or load("default")
     salt = Sanitizer(b"test")
 
     def adapter(name: str, path: str) -> Adapter:

@@ -7,9 +7,11 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import msgspec
 import pytest
 
 from tests.helpers import (
+    Bench,
     bench,
     claude,
     counter,
@@ -22,11 +24,13 @@ from tests.helpers import (
     wrong_once,
 )
 from verifierd.adapters import open_adapter
+from verifierd.calibration import Scored, Trajectory, calibrate
 from verifierd.errors import StateError
 from verifierd.pipeline import Reading
+from verifierd.policy import Calibrated, Policy, load
+from verifierd.predictors.scripted import ScriptedPredictor
 from verifierd.sources import open_source
-from verifierd.stages import Adapter
-from verifierd.store import Commit, Store
+from verifierd.store import Commit, Store, StoredAlarm
 from verifierd.types import History, Prediction, Step, Verdict, VerdictKind
 
 pytestmark = pytest.mark.anyio
@@ -401,10 +405,7 @@ async def test_a_restart_gives_the_verdicts_of_an_undisturbed_run(tmp_path: Path
     found: list[Verdict] = []
     for _ in range(40):
         async with bench(state=tmp_path / "state", shell=True) as it:
-            known = await it.store.file(str(path))
-            opened = Reading(open_source(path, known.position if known else None), end=0)
-            if known is not None and known.format:
-                opened.adapter = reading_adapter(known.format, path, known.state)
+            opened = await taken_up(it, path)
             more = await it.pipeline.pump(opened)
             found += it.verdicts
             await opened.source.aclose()
@@ -415,11 +416,131 @@ async def test_a_restart_gives_the_verdicts_of_an_undisturbed_run(tmp_path: Path
     assert [verdict.seq for verdict in found] == list(range(1, 9))
 
 
-def reading_adapter(format: str, path: Path, state: bytes) -> Adapter:
-    """The adapter of a file, as it was when its position was committed."""
-    adapter = open_adapter(format, path=str(path))
-    adapter.load(state)
-    return adapter
+async def piecemeal(path: Path, state: Path, policy: Policy) -> tuple[list[Verdict], list[StoredAlarm]]:
+    """The verdicts and alarms of a file for whose every record there is a new pipeline over the old state."""
+    found: list[Verdict] = []
+    while True:
+        async with bench(state=state, script=sure, policy=policy) as it:
+            opened = await taken_up(it, path)
+            more = await it.pipeline.pump(opened)
+            found += it.verdicts
+            await opened.source.aclose()
+            if not more:
+                assert it.count("alarms_open") == 0  # nothing is counted twice
+                return found, await it.store.alarms()
+
+
+def sure(_history: History, _step: Step) -> Prediction:
+    """Certain of `ok`."""
+    return guess("ok\n")
+
+
+def calibrated() -> Policy:
+    """A policy for which one contradiction in a trajectory is common, and several are not."""
+    clean, odd = (
+        Scored("bash", "terminal", 0.0, deterministic=True),
+        Scored("bash", "terminal", 1.0, deterministic=True),
+    )
+    trajectories = [
+        Trajectory(str(number), (clean, odd if number % 4 == 0 else clean, *[clean] * 18)) for number in range(200)
+    ]
+    learnt = calibrate(trajectories)
+    made = Calibrated(date="2026-01-01", predictor="scripted", policy="default@0", learnt=learnt)
+    return msgspec.structs.replace(load("default"), calibration=made)
+
+
+@pytest.mark.parametrize("policy", [load("default"), calibrated()], ids=["default", "calibrated"])
+async def test_an_alarm_is_raised_once_however_often_it_is_restarted(tmp_path: Path, policy: Policy) -> None:
+    """Restarted after every step, a trajectory alarms at the step at which it alarms undisturbed, once, and is kept."""
+    path = tmp_path / "a.jsonl"
+    wrong = {4, 5, 7, 8, 11, 12}
+    path.write_bytes(
+        jsonl(*(native("t", n, f"run {n}", "bad\n" if n in wrong else "ok\n", exit_code=0) for n in range(1, 15)))
+    )
+    async with bench(script=sure, policy=policy) as it:
+        await it.drain(path)
+        undisturbed = it.verdicts
+        (alarm,) = await it.store.alarms()
+        assert it.count("alarms_total") == it.count("alarms_open") == 1
+    raised = [verdict for verdict in undisturbed if verdict.alarm is not None and verdict.alarm.new]
+    assert [verdict.verdict_id for verdict in raised] == [alarm.id]
+    assert (alarm.trajectory, alarm.format, alarm.run, alarm.step) == ("t", "native", 0, raised[0].step)
+    assert (alarm.first_bad, alarm.acknowledged) == (4, None)
+    assert (alarm.step == 4) is (policy.calibration is None)
+    found, alarms = await piecemeal(path, tmp_path / "state", policy)
+    assert [verdict.alarm for verdict in found] == [verdict.alarm for verdict in undisturbed]
+    assert [msgspec.structs.replace(kept, time=alarm.time) for kept in alarms] == [alarm]
+
+
+async def test_files_that_share_a_name_alarm_once_each(tmp_path: Path) -> None:
+    """Two files call their trajectory `1`; after a restart neither has forgotten that it has alarmed."""
+    for name in ("a", "b"):
+        lines = [native("1", n, f"run {name} {n}", "bad\n", exit_code=0) for n in range(1, 5)]
+        (tmp_path / f"{name}.jsonl").write_bytes(jsonl(*lines[:2]))
+    for first in (True, False):
+        async with bench(state=tmp_path / "state", script=sure) as it:
+            for name in ("a", "b"):
+                opened = await taken_up(it, tmp_path / f"{name}.jsonl")
+                await it.follow(opened)
+                await opened.source.aclose()
+            assert len(it.verdicts) == 4
+            assert it.count("alarms_total") == (2 if first else 0)
+            assert [(alarm.run, alarm.step) for alarm in await it.store.alarms()] == [(1, 1), (0, 1)]
+        for name in ("a", "b"):
+            lines = [native("1", n, f"run {name} {n}", "bad\n", exit_code=0) for n in range(1, 5)]
+            (tmp_path / f"{name}.jsonl").write_bytes(jsonl(*lines))
+
+
+async def test_steps_in_flight_stay_with_the_judge_that_began_them(tmp_path: Path) -> None:
+    """An exchange takes effect at the next step, and is over once the former judge has no step left."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*(native("t", n, f"run {n}", "ok\n", exit_code=0) for n in range(1, 5))))
+    reached, go_on = anyio.Event(), anyio.Event()
+
+    class Held(ScriptedPredictor):
+        """Waits at the second step."""
+
+        async def predict(self, history: History, step: Step) -> Prediction:
+            if step.index == 2:
+                reached.set()
+                await go_on.wait()
+            return await super().predict(history, step)
+
+    async with bench(script=sure) as it:
+        usual = it.pipeline.judge
+        await it.pipeline.exchange(msgspec.structs.replace(usual, predictor=Held(sure)))
+        strict = msgspec.structs.replace(usual, policy=load("strict"))
+        order: list[str] = []
+
+        async def exchange() -> None:
+            await reached.wait()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(finished)
+                await anyio.lowlevel.checkpoint()
+                await anyio.lowlevel.checkpoint()
+                assert it.pipeline.judge is strict
+                order.append("released")
+                go_on.set()
+
+        async def finished() -> None:
+            await it.pipeline.exchange(strict)
+            order.append("exchanged")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(exchange)
+            await it.drain(path)
+    assert order == ["released", "exchanged"]
+    assert [verdict.policy.split("@")[0] for verdict in it.verdicts] == ["default", "default", "strict", "strict"]
+
+
+async def taken_up(it: Bench, path: Path) -> Reading:
+    """A reading of a file from where the store says that it was committed, with its adapter as it was then."""
+    known = await it.store.file(str(path))
+    opened = Reading(open_source(path, known.position if known else None), end=0)
+    if known is not None and known.format:
+        opened.adapter = open_adapter(known.format, path=str(path))
+        opened.adapter.load(known.state)
+    return opened
 
 
 async def test_steps_before_the_start_are_history_only(tmp_path: Path) -> None:
