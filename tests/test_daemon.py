@@ -291,6 +291,147 @@ def test_the_state_is_its_owners_alone(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in state.iterdir()} == {0o600}
 
 
+POLICY = 'name = "mine"\npredictors = ["shell"]\nmin-coverage = {}\n'
+CONFIG = 'policy = "mine.toml"\n[[sources]]\npaths = ["a.jsonl"]\nfrom = "beginning"\n[http]\nport = 0\n'
+
+
+class _Reloadable(Live):
+    """A daemon with a configuration and a policy in files of their own, beside a log of steps that it predicts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.policy, self.config, self.source = folder / "mine.toml", folder / "verifierd.toml", folder / "a.jsonl"
+        self.policy.write_text(POLICY.format(0.5))
+        self.config.write_text(CONFIG)
+        self.source.write_bytes(b"")
+        super().__init__(folder / "state", "--config", self.config)
+
+    def judged(self, step: int) -> str:
+        """The policy that judged a step, added now."""
+        append(self.source, jsonl(*echo("t", 1, first=step)))
+        self.wait(lambda: ("t", step) in self.steps)
+        return str(next(v["policy"] for v in read_verdicts(self.out) if v["step"] == step))
+
+    def gauge(self, name: str) -> float:
+        """The value of a series."""
+        row = next(row for row in self.get("/metrics")[1].splitlines() if row.startswith(f"verifierd_{name} "))
+        return float(row.split()[1])
+
+
+def test_a_reload_takes_up_a_changed_policy(tmp_path: Path) -> None:
+    """By SIGHUP and by HTTP what comes next is judged by the new policy, while nothing is read twice."""
+    with _Reloadable(tmp_path) as daemon:
+        first = daemon.judged(1)
+        began = daemon.gauge("config_last_reload_success_timestamp_seconds")
+        assert daemon.gauge("config_last_reload_successful") == 1
+        assert began > 0
+        daemon.policy.write_text(POLICY.format(0.25))
+        assert daemon.judged(2) == first  # nobody has asked for it yet
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait(lambda: bool(daemon.events("reloaded")))
+        second = daemon.judged(3)
+        assert second != first
+        assert daemon.events("reloaded")[0]["policy"] == second
+        assert daemon.gauge("config_last_reload_success_timestamp_seconds") > began
+        daemon.policy.write_text(POLICY.format(0.125))
+        daemon.config.write_text('quotes = "off"\npredictor = "shell,contracts"\n' + CONFIG)
+        code, answer = daemon.post("/-/reload")
+        assert code == 200
+        assert json.loads(answer)["predictor"] == "shell,contracts"
+        assert daemon.judged(4) == json.loads(answer)["policy"] != second
+        assert daemon.stop() == 0
+    found = read_verdicts(daemon.out)
+    assert [v["step"] for v in found] == [1, 2, 3, 4]
+    assert {v["verdict"] for v in found} == {"on_path"}
+    assert [bool(v["observed"]) for v in found] == [True, True, True, False]
+
+
+def test_a_reload_that_fails_changes_nothing(tmp_path: Path) -> None:
+    """A policy, a configuration or a predictor that is wrong is named, in the log and over HTTP; the old ones go on."""
+    with _Reloadable(tmp_path) as daemon:
+        first = daemon.judged(1)
+        daemon.policy.write_text(POLICY.format(0.25) + "min-coverge = 1\n")
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait(lambda: bool(daemon.events("reload_failed")))
+        (event,) = daemon.events("reload_failed")
+        assert "mine.toml" in event["error"]
+        assert "min-coverage" in event["hint"]
+        assert daemon.gauge("config_last_reload_successful") == 0
+        began = daemon.gauge("config_last_reload_success_timestamp_seconds")
+        daemon.policy.write_text(POLICY.format(0.25))
+        for change, told in (
+            ('predictor = "oracle"\n', "oracle"),
+            ('predictor = "recorded"\n', "needs a file of predictions"),
+            ("max-line-byte = 5\n", "max-line-byte"),
+        ):
+            daemon.config.write_text(change + CONFIG)
+            code, answer = daemon.post("/-/reload")
+            assert code == 409
+            assert told in json.loads(answer)["error"]
+        assert daemon.judged(2) == first
+        daemon.config.write_text(CONFIG)
+        assert daemon.post("/-/reload")[0] == 200
+        assert daemon.gauge("config_last_reload_successful") == 1
+        assert daemon.gauge("config_last_reload_success_timestamp_seconds") > began
+        assert daemon.judged(3) != first
+        assert daemon.stop() == 0
+
+
+def test_what_needs_a_restart_is_named(tmp_path: Path) -> None:
+    """Settings that are in use from the start are refused by their keys, and what else changed stays out, too."""
+    with _Reloadable(tmp_path) as daemon:
+        first = daemon.judged(1)
+        daemon.policy.write_text(POLICY.format(0.25))
+        changed = CONFIG.replace("a.jsonl", "b.jsonl").replace("port = 0", "port = 1")
+        daemon.config.write_text(f"max-line-bytes = 5000\n{changed}[state]\nretention-days = 3\n")
+        code, answer = daemon.post("/-/reload")
+        assert code == 409
+        error = json.loads(answer)["error"]
+        assert error.endswith(": sources, max-line-bytes, http.port, state.retention-days")
+        assert daemon.judged(2) == first
+        assert daemon.stop() == 0
+
+
+def test_agents_folders_that_come_later_do_not_stand_in_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no source is named, a folder that has come to be since the start is no change of the settings."""
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    (tmp_path / "claude" / "projects").mkdir(parents=True)
+    with Live(tmp_path / "state", "--port", "0") as daemon:
+        (tmp_path / "codex" / "sessions").mkdir(parents=True)
+        assert daemon.post("/-/reload")[0] == 200
+        assert daemon.stop() == 0
+
+
+def test_alarms_survive_a_restart_and_are_acknowledged_once(tmp_path: Path) -> None:
+    """A trajectory alarms once, though the daemon is killed after it; who knows of it is remembered."""
+    path = tmp_path / "a.jsonl"
+    lines = wrong_once(wrong_once(counter("t", 12), 6, "9 notes.txt\n"), 10, "99 notes.txt\n")
+    path.write_bytes(jsonl(*lines[:7]))
+    with Live(tmp_path / "state", path, "--port", "0") as daemon:
+        daemon.wait(lambda: len(daemon.steps) == 7 and bool(daemon.events("alarm_raised")))
+        assert "verifierd_alarms_open 1.0" in daemon.get("/metrics")[1]
+        (alarm,) = json.loads(daemon.get("/api/alarms")[1])["alarms"]
+        assert (alarm["trajectory"], alarm["step"], alarm["first_bad"]) == ("t", 6, 6)
+        daemon.process.kill()
+    with Live(tmp_path / "state", path, "--port", "0") as daemon:
+        append(path, jsonl(*lines[7:]))
+        daemon.wait(lambda: len(daemon.steps) == 12)
+        assert json.loads(daemon.get("/api/alarms")[1]) == {"open": 1, "alarms": [alarm]}
+        metrics = daemon.get("/metrics")[1]
+        assert "verifierd_alarms_open 1.0" in metrics
+        assert "verifierd_alarms_total 0.0" in metrics
+        assert daemon.post(f"/api/alarms/{alarm['id']}/ack", b'{"by": "ada"}')[0] == 200
+        assert "verifierd_alarms_open 0.0" in daemon.get("/metrics")[1]
+        assert daemon.events("alarm_raised") == []
+        assert daemon.stop() == 0
+    with Live(tmp_path / "state", path, "--port", "0") as daemon:
+        kept = json.loads(daemon.get("/api/alarms")[1])
+        assert (kept["open"], kept["alarms"][0]["acknowledged"]["by"]) == (0, "ada")
+        assert daemon.stop() == 0
+
+
 class _Slow:
     """A sink that takes its time, so that a stop finds steps in flight."""
 

@@ -6,7 +6,7 @@ import signal
 import socket
 import stat
 import subprocess
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 
 from verifierd import http
-from verifierd.errors import ConfigError, StateError
+from verifierd.errors import ConfigError, StateError, VerifierdError
 from verifierd.metrics import Metrics
 from verifierd.sanitize import Sanitizer
 from verifierd.sinks.recent import Recent
-from verifierd.types import Origin, Record, Verdict, VerdictKind
+from verifierd.store import Commit, Raised, Store
+from verifierd.types import Alarm, Origin, Record, Verdict, VerdictKind
 
 TOKEN = "0123456789abcdef" * 4
 KEY = "sk-" + "ant-api03-" + "zK8mQ2vX7pL4"
@@ -56,12 +57,16 @@ def application(
     readiness: Callable[[], tuple[bool, Mapping[str, object]]] = lambda: (True, {}),
     private: bool = False,
     allowed_hosts: Sequence[str] = (),
+    alarms: http.Alarms | None = None,
+    reload: Callable[[], Awaitable[Mapping[str, object]]] | None = None,
 ) -> Starlette:
     return http.app(
         metrics=metrics or Metrics(),
         recent=recent or Recent(),
         readiness=readiness,
         token=TOKEN,
+        alarms=alarms,
+        reload=reload,
         private=private,
         allowed_hosts=allowed_hosts,
     )
@@ -266,6 +271,98 @@ async def test_changes_that_are_let_through() -> None:
     assert (nowhere.status_code, nowhere.json()) == (404, {"error": "Not Found"})
     assert (wrong.status_code, wrong.json()) == (405, {"error": "Method Not Allowed"})
     assert sorted(wrong.headers["allow"].split(", ")) == ["GET", "HEAD"]
+
+
+@asynccontextmanager
+async def alarmed(**more: Any) -> AsyncIterator[tuple[httpx2.AsyncClient, Metrics]]:
+    """An endpoint over a store with two alarms, of the verdicts v1 and v2."""
+    metrics = Metrics()
+    alarm = Alarm(statistic=3.5, threshold=2.0, raised=True, new=True, first_bad=1)
+    async with Store(clock=lambda: 60.0) as store:
+        raised = [Raised(key=("native", f"t{n}"), run=0, verdict_id=f"v{n}", step=4, alarm=alarm) for n in (1, 2)]
+        await store.commit(Commit(verdicts=[verdict(1), verdict(2)], alarms=raised))
+        async with served(application(metrics=metrics, alarms=store, **more)) as client:
+            yield client, metrics
+
+
+@pytest.mark.anyio
+async def test_alarms_are_listed_and_acknowledged() -> None:
+    """Open ones first; the first acknowledgement counts, needs the token, and moves the gauge."""
+    async with alarmed() as (client, metrics):
+        listed = (await client.get("/api/alarms")).json()
+        refused = await client.post("/api/alarms/v2/ack", headers=JSON, content=b"{}")
+        done = await client.post(
+            "/api/alarms/v2/ack", headers={**JSON, **BEARER}, content=b'{"by": "ada\\u001b", "note": "a drill"}'
+        )
+        again = await client.post("/api/alarms/v2/ack", headers={**JSON, **BEARER})
+        after = (await client.get("/api/alarms?limit=1")).json()
+        scrape = (await client.get("/metrics")).text
+
+    assert [alarm["id"] for alarm in listed["alarms"]] == ["v2", "v1"]
+    assert listed["open"] == 2
+    assert listed["alarms"][0] == {
+        "id": "v2",
+        "format": "native",
+        "trajectory": "t",
+        "run": 0,
+        "step": 4,
+        "first_bad": 1,
+        "statistic": 3.5,
+        "threshold": 2.0,
+        "time": "1970-01-01T00:01:00.000Z",
+        "acknowledged": None,
+    }
+    assert refused.status_code == 401
+    assert done.status_code == 200
+    assert done.json()["acknowledged"] == {
+        "time": "1970-01-01T00:01:00.000Z",
+        "by": "ada\\x1b",
+        "note": "a drill",
+    }
+    assert again.json() == done.json()
+    assert (after["open"], [alarm["id"] for alarm in after["alarms"]]) == (1, ["v1"])
+    assert "verifierd_alarms_open 1.0" in scrape
+    assert metrics.registry.get_sample_value("verifierd_alarms_open") == 1
+
+
+@pytest.mark.anyio
+async def test_acknowledgements_that_make_no_sense() -> None:
+    """An unknown alarm, a body of another shape and another method are refused, and nothing changes."""
+    async with alarmed() as (client, _):
+        headers = {**JSON, **BEARER}
+        assert (await client.post("/api/alarms/v9/ack", headers=headers)).status_code == 404
+        for body in (b"[]", b'{"by": 1}', b'{"who": "ada"}', b"{"):
+            answer = await client.post("/api/alarms/v1/ack", headers=headers, content=body)
+            assert answer.status_code == 400
+            assert '{"by": "name"' in answer.json()["error"]
+        assert (await client.get("/api/alarms/v1/ack")).status_code == 405
+        assert (await client.get("/api/alarms?limit=x")).status_code == 400
+        assert (await client.get("/api/alarms")).json()["open"] == 2
+
+
+@pytest.mark.anyio
+async def test_reload_says_what_is_in_use_or_why_not() -> None:
+    """With the token the settings are read again; a refusal is a 409 with its reason and its remedy."""
+    refusal: list[VerifierdError] = []
+
+    async def reload() -> Mapping[str, object]:
+        if refusal:
+            raise refusal[0]
+        return {"policy": "default@1"}
+
+    async with served(application(reload=reload)) as client:
+        headers = {**JSON, **BEARER}
+        assert (await client.post("/-/reload", headers=JSON)).status_code == 401
+        assert (await client.get("/-/reload")).status_code == 405
+        done = await client.post("/-/reload", headers=headers)
+        refusal.append(ConfigError("a.toml: unknown field `x\n`", hint="did you mean `y`?"))
+        refused = await client.post("/-/reload", headers=headers)
+        index = await client.get("/")
+
+    assert (done.status_code, done.json()) == (200, {"policy": "default@1"})
+    assert refused.status_code == 409
+    assert refused.json() == {"error": "a.toml: unknown field `x\\n`", "hint": "did you mean `y`?"}
+    assert "/-/reload" in index.text
 
 
 @pytest.mark.anyio

@@ -17,15 +17,18 @@ import pytest
 from verifierd.errors import StateError
 from verifierd.store import (
     DATABASE,
+    SCHEMA,
+    Acknowledgement,
     Commit,
     FileState,
     Label,
     Quarantined,
+    Raised,
     Store,
     StoredStep,
     TrajectoryState,
 )
-from verifierd.types import Action, Origin, Position, Step, Verdict, VerdictKind
+from verifierd.types import Action, Alarm, Origin, Position, Step, Verdict, VerdictKind
 
 ROOT = Path(__file__).parents[1]
 
@@ -402,6 +405,139 @@ async def test_a_database_of_another_version_or_program_is_refused(tmp_path: Pat
     db.close()
     with pytest.raises(StateError, match="another program"):
         await Store(tmp_path / "other").open()
+
+
+def raised(of: Step, *, run: int = 0) -> Raised:
+    """An alarm at a step."""
+    alarm = Alarm(statistic=3.5, threshold=2.0, raised=True, new=True, first_bad=1)
+    return Raised(key=of.key, run=run, verdict_id=verdict(of).verdict_id, step=of.index, alarm=alarm)
+
+
+@pytest.mark.anyio
+async def test_alarms_are_kept_once_and_can_be_acknowledged(tmp_path: Path) -> None:
+    """A run keeps its first alarm; the first acknowledgement counts; open ones come first; all survive a restart."""
+    steps = [step(n, trajectory=name) for name in ("t", "u\ud83d") for n in (1, 2)]
+    now = 10.0
+    async with Store(tmp_path, clock=lambda: now) as store:
+        shown = [msgspec.structs.replace(verdict(of), trajectory=of.trajectory[0]) for of in steps]
+        await store.commit(
+            Commit(
+                steps=[StoredStep(step=of, run=0, ordinal=of.index) for of in steps],
+                verdicts=shown,
+                alarms=[raised(steps[0]), raised(steps[1]), raised(steps[2])],
+            )
+        )
+        assert await store.open_alarms() == 2
+        assert [(alarm.id, alarm.trajectory) for alarm in await store.alarms()] == [
+            (shown[2].verdict_id, "u"),  # as its verdicts show it
+            (shown[0].verdict_id, "t"),
+        ]
+        now = 11.0
+        first = await store.acknowledge(shown[2].verdict_id, by="ada", note="a drill")
+        again = await store.acknowledge(shown[2].verdict_id, by="bob")
+        assert first == again
+        assert first is not None
+        assert first.acknowledged == Acknowledgement(time=11.0, by="ada", note="a drill")
+        assert await store.acknowledge("none") is None
+    async with Store(tmp_path) as store:
+        assert [alarm.acknowledged is None for alarm in await store.alarms()] == [True, False]
+        assert len(await store.alarms(1)) == await store.open_alarms() == 1
+        of = await store.alarm_of(steps[1].step_id)  # a later step of the run that alarmed
+        assert of is not None
+        assert (of.step, of.first_bad, of.statistic, of.threshold, of.time) == (1, 1, 3.5, 2.0, 10.0)
+        assert await store.alarm_of("none") is None
+
+
+@pytest.mark.anyio
+async def test_an_alarm_is_kept_as_long_as_its_verdict() -> None:
+    """Retention deletes alarms with their verdicts; a labelled step keeps both."""
+    now = 0.0
+    async with Store(clock=lambda: now) as store:
+        old, labelled = step(1), step(1, trajectory="u")
+        both = [StoredStep(step=of, run=0, ordinal=1) for of in (old, labelled)]
+        alarms = [raised(old), raised(labelled)]
+        await store.commit(Commit(steps=both, verdicts=[verdict(old), verdict(labelled)], alarms=alarms))
+        await store.add_label(Label(step_id=labelled.step_id, label="off_path", source="person"))
+        await store.prune(max_age_seconds=10, max_bytes=1 << 40, now=100.0)
+        assert [alarm.trajectory for alarm in await store.alarms()] == ["u"]
+
+
+@pytest.mark.anyio
+async def test_each_run_has_its_own_state() -> None:
+    """The state of a trajectory is that of its newest run, unless another one is asked for."""
+    async with Store() as store:
+        states = [TrajectoryState(format="native", trajectory="t", run=run, memory=b"%d" % run) for run in (1, 0)]
+        await store.commit(Commit(trajectories=states))
+        found = [await store.trajectory(("native", "t"), run) for run in (None, 0, 1, 2)]
+        assert [None if state is None else (state.run, state.memory) for state in found] == [
+            (1, b"1"),
+            (0, b"0"),
+            (1, b"1"),
+            None,
+        ]
+
+
+@pytest.mark.anyio
+async def test_verdicts_are_found_by_the_beginning_of_an_id() -> None:
+    """Of a verdict or of its step; what begins otherwise, wildcards included, is not found."""
+    async with Store() as store:
+        made = [
+            msgspec.structs.replace(verdict(step(n)), verdict_id=name, step_id=f"s{name}")
+            for n, name in enumerate(("ab1", "ab2", "b%", "b_1"), 1)
+        ]
+        await store.commit(Commit(verdicts=made))
+        for prefix, found in (("ab", [1, 2]), ("ab2", [2]), ("sab", [1, 2]), ("sb", [3, 4]), ("%", []), ("b_", [4])):
+            assert [kept.seq for kept in await store.find(prefix)] == found
+        assert [kept.seq for kept in await store.find("", 3)] == [1, 2, 3]
+
+
+@pytest.mark.anyio
+async def test_reading_beside_a_daemon_changes_nothing(tmp_path: Path) -> None:
+    """A second, read-only store sees what was committed so far, cannot change it, and makes no database."""
+    with pytest.raises(StateError, match=r"verifierd\.db: does not exist"):
+        await Store(tmp_path, read_only=True).open()
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 - as it must not block
+    async with Store(tmp_path) as store, Store(tmp_path, read_only=True) as reader:
+        await store.commit(Commit(steps=kept([step(1)]), verdicts=[verdict(step(1))]))
+        assert [found.seq for found in await reader.recent(9)] == [1]
+        with pytest.raises(StateError):
+            await reader.forget("a.jsonl")
+        await store.commit(Commit(verdicts=[verdict(step(2))]))
+        assert [found.seq for found in await reader.recent(9)] == [2, 1]
+    async with Store(tmp_path, read_only=True) as reader:  # also while no daemon runs
+        assert [found.seq for found in await reader.recent(9)] == [2, 1]
+
+
+@pytest.mark.anyio
+async def test_a_database_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) -> None:
+    """Nothing of it is lost, the trajectories' memory included; a reader asks for a start of the daemon first."""
+    async with Store(tmp_path) as store:
+        await store.commit(Commit(steps=kept([step(1)]), verdicts=[verdict(step(1))]))
+    old = {"run": 2, "memory": {"decided": 3}}
+    with sqlite3.connect(tmp_path / DATABASE) as db:
+        db.execute("UPDATE meta SET value = 1 WHERE key = 'schema'")
+        db.execute("DROP TABLE alarms")
+        db.execute("DROP TABLE trajectories")
+        db.execute(
+            "CREATE TABLE trajectories (format TEXT NOT NULL, trajectory NOT NULL, run INTEGER NOT NULL,"
+            " total INTEGER NOT NULL, updated REAL NOT NULL, memory BLOB NOT NULL, PRIMARY KEY (format, trajectory))"
+        )
+        db.execute("INSERT INTO trajectories VALUES ('native', 't', 2, 7, 5.0, ?)", (msgspec.msgpack.encode(old),))
+    db.close()
+    with pytest.raises(StateError, match="older verifierd \\(schema 1") as refused:
+        await Store(tmp_path, read_only=True).open()
+    assert "start `verifierd run` once" in refused.value.hint
+    for _ in range(2):
+        async with Store(tmp_path) as store:
+            state = await store.trajectory(("native", "t"))
+            assert state is not None
+            assert (state.run, state.total, state.updated) == (2, 7, 5.0)
+            assert msgspec.msgpack.decode(state.memory) == old["memory"]
+            assert [found.seq for found in await store.recent(9)] == [1]
+            assert await store.alarms() == []
+    with sqlite3.connect(tmp_path / DATABASE) as db:
+        assert db.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone() == (SCHEMA,)
+    db.close()
 
 
 @pytest.mark.anyio

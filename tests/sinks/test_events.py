@@ -1,5 +1,6 @@
 """Verdicts as events of the log."""
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -44,6 +45,22 @@ async def test_off_path_is_one_event_each() -> None:
     assert event["alarm"] is True
     assert len(event["action"]) == 200
     assert "the whole observation" not in str(event)
+
+
+@pytest.mark.anyio
+async def test_an_alarm_is_one_event() -> None:
+    """At the step at which it is new an alarm is told with its evidence and where to look, whatever the verdict."""
+    events = Events(clock=lambda: 0.0)
+    new = Alarm(statistic=31.0, threshold=20.0, raised=True, new=True, first_bad=2)
+    undecided = msgspec.structs.replace(verdict(VerdictKind.ABSTAIN), alarm=new)
+    later = msgspec.structs.replace(undecided, alarm=msgspec.structs.replace(new, new=False))
+    with capture_logs() as logs:
+        await events.emit([undecided, later])
+
+    (event,) = logs
+    assert (event["event"], event["log_level"]) == ("alarm_raised", "warning")
+    assert (event["trajectory"], event["step"], event["first_bad"]) == ("t", 3, 2)
+    assert (event["statistic"], event["threshold"], event["verdict_id"]) == (31.0, 20.0, "v1")
 
 
 @pytest.mark.anyio
