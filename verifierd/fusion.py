@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from verifierd.bundled import root
 from verifierd.types import Likelihood
 
-__all__ = ("DEFAULT", "LEVELS", "STATISTICS", "Arrays", "Fusion", "Term", "fit", "measure", "quantiles")
+__all__ = ("DEFAULT", "LEVELS", "STATISTICS", "Arrays", "Fusion", "Term", "fit", "fit_measured", "measure", "quantiles")
 
 Floats = NDArray[np.float64]
 
@@ -142,12 +142,19 @@ class Fusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def score(self, likelihood: Likelihood) -> float:
         """Higher is worse. Finite, whatever the likelihood is."""
-        parts = self.contributions(likelihood).values()
-        return self.intercept + (sum(parts) if self.terms else max(parts, default=0.0))
+        return self.score_measured(measure(likelihood))
 
     def contributions(self, likelihood: Likelihood) -> dict[str, float]:
         """What each statistic adds to the score; unfitted, what each would make it alone."""
-        measured = {name: value for name, value in measure(likelihood).items() if math.isfinite(value)}
+        return self._parts(measure(likelihood))
+
+    def score_measured(self, measured: Mapping[str, float]) -> float:
+        """The score of what `measure` found."""
+        parts = self._parts(measured).values()
+        return self.intercept + (sum(parts) if self.terms else max(parts, default=0.0))
+
+    def _parts(self, measured: Mapping[str, float]) -> dict[str, float]:
+        measured = {name: value for name, value in measured.items() if math.isfinite(value)}
         if not self.terms:
             return {name: _oddness(measured[name], table) for name, table in self.quantiles.items() if name in measured}
         return {
@@ -173,12 +180,6 @@ def quantiles(clean: Sequence[Likelihood], names: Sequence[str]) -> Fusion:
     return Fusion(quantiles={name: tuple(round(float(value), 4) for value in table) for name, table in tables.items()})
 
 
-def _design(likelihoods: Sequence[Likelihood]) -> Floats:
-    """A row of scaled statistics for each."""
-    rows = [[_scaled(value) for value in measure(likelihood).values()] for likelihood in likelihoods]
-    return np.array(rows, dtype=np.float64).reshape(len(rows), len(STATISTICS))
-
-
 def fit(
     clean: Sequence[Likelihood],
     faulty: Sequence[Likelihood],
@@ -197,11 +198,21 @@ def fit(
     Raises:
         ValueError: A class is empty, or the groups are not as many.
     """
+    return fit_measured(list(map(measure, clean)), list(map(measure, faulty)), clean_groups, faulty_groups)
+
+
+def fit_measured(
+    clean: Sequence[Mapping[str, float]],
+    faulty: Sequence[Mapping[str, float]],
+    clean_groups: Sequence[str] = (),
+    faulty_groups: Sequence[str] = (),
+) -> Fusion:
+    """As `fit`, from what `measure` found."""
     if not clean or not faulty:
         raise ValueError("a fusion is fitted to true observations and to faults, and one of the two is missing")
     if (clean_groups or faulty_groups) and (len(clean_groups), len(faulty_groups)) != (len(clean), len(faulty)):
         raise ValueError("each observation needs its group, or none has one")
-    x = np.vstack((_design(clean), _design(faulty)))
+    x = np.array([[_scaled(row[name]) for name in STATISTICS] for row in (*clean, *faulty)])
     usable = np.isfinite(x).all(axis=0) & (np.ptp(np.nan_to_num(x), axis=0) > 0)
     names = [name for name, kept in zip(STATISTICS, usable, strict=True) if kept]
     if not names:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from verifierd import log
-from verifierd.cli.options import Judging, json_option, judging_options
+from verifierd.cli.options import Judging, json_option, judging_options, reworded
 from verifierd.cli.view import console, print_json
 from verifierd.errors import ConfigError
 from verifierd.replay.bench.figures import Interval, holds, value
@@ -28,6 +29,9 @@ _THOUSAND = 1000
 )
 @click.option("--runs", type=click.IntRange(1), metavar="N", help="How often a comparison is repeated.")
 @click.option(
+    "--data", type=click.Path(path_type=Path), metavar="FILE", help="Measure on this file, where a suite reads one."
+)
+@click.option(
     "--fail-if", "conditions", multiple=True, metavar="EXPR", help="Exit with 1 if it holds: decode_over_verify<4."
 )
 @judging_options
@@ -38,6 +42,7 @@ def command(
     listed: bool,
     size: Size,
     runs: int | None,
+    data: Path | None,
     conditions: tuple[str, ...],
     judging: Judging,
     as_json: bool,
@@ -55,8 +60,10 @@ def command(
     chosen = [_load(name) for name in suites]
     reports = []
     for suite in chosen:
-        choice = judging.choice(predictor=suite.predictor)
-        report = measure(suite, choice, size=size, runs=runs, seed=judging.seed, say=choice.say)
+        choice = judging.choice(predictor=suite.predictor or None)
+        report = measure(
+            suite, choice, size=size, runs=runs, seed=judging.seed, say=choice.say, data=data, out=judging.out
+        )
         reports.append(report)
         if not as_json:
             _show(suite, report)
@@ -67,6 +74,9 @@ def command(
         click.echo(f"verifierd: {condition}", err=True)
     if held:
         sys.exit(1)
+
+
+reworded(command, out="Write the rows behind the figures to this file, where a suite has some.")
 
 
 def _load(name: str) -> Suite:
@@ -94,7 +104,7 @@ def _list(suites: Sequence[Suite], *, as_json: bool) -> None:
 def _show(suite: Suite, report: Report) -> None:
     screen = console()
     screen.print(Text(f"{suite.name} ({report.size}): {suite.description}", style="bold"))
-    screen.print(Text(f"{report.predictor}, {report.model or 'no model'}; {_host(report.host)}"))
+    screen.print(Text(f"{report.predictor or 'no predictor'}, {report.model or 'no model'}; {_host(report.host)}"))
     if report.warning:
         screen.print(Text(report.warning, style="bold yellow"))
     screen.print()

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
+import numpy as np
 
 from verifierd.errors import ConfigError
 
-__all__ = ("Figure", "Interval", "Results", "holds", "median", "paired", "seconds", "value")
+__all__ = ("Figure", "Interval", "Results", "holds", "median", "over_seeds", "paired", "seconds", "value")
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -47,6 +48,12 @@ def median(values: Sequence[float]) -> Interval:
         tail += math.comb(n, skipped) * 0.5**n
     skipped = max(0, skipped - 1)
     return Interval(statistics.median(ordered), ordered[skipped], ordered[n - 1 - skipped], n)
+
+
+def over_seeds(values: Sequence[float]) -> Interval:
+    """The mean, and where 95 % of the values lie."""
+    low, high = np.quantile(values, (0.025, 0.975))
+    return Interval(statistics.fmean(values), float(low), float(high), len(values))
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -109,7 +109,7 @@ def speed(request: Request) -> Measured:
     """Measure it.
 
     Raises:
-        ConfigError: Another predictor than `mlx` was asked for, or a parameter is wrong.
+        ConfigError: Another predictor than `mlx` or a file was asked for, or a parameter is wrong.
         PredictorError: The model cannot be loaded.
     """
     if request.choice.predictor != "mlx":
@@ -117,6 +117,8 @@ def speed(request: Request) -> Measured:
             f"the suite `speed` measures the predictor `mlx`, not `{request.choice.predictor}`",
             hint="Leave --predictor away, or name mlx.",
         )
+    if request.data is not None:
+        raise ConfigError("the suite `speed` reads no data", hint="Leave --data away.")
     try:
         parameters = msgspec.convert(request.parameters, _Parameters)
     except msgspec.ValidationError as error:

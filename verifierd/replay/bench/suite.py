@@ -45,7 +45,7 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         name: What it is called by.
         description: One sentence.
         engine: Which function measures, of `ENGINES`.
-        predictor: Who is measured, unless an option says another.
+        predictor: Who is measured, unless an option says another; empty where nobody predicts.
         model: Its model, unless an option names another; None for the predictor's own default.
         smoke, full: The engine's parameters: a quick look, and the real thing.
         figures: What is known of each figure.
@@ -74,6 +74,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         runs: How often a comparison is repeated; None for what the parameters say.
         seed: Of whatever is random.
         say: Told what happens.
+        data: The file to measure on, for engines that read one; None for what they bring along.
+        out: A file for the rows behind the figures, for engines that write one.
     """
 
     parameters: Mapping[str, Any]
@@ -81,6 +83,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     runs: int | None
     seed: int
     say: Callable[[str], None]
+    data: Path | None = None
+    out: Path | None = None
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +128,21 @@ def _speed(request: Request) -> Measured:
     return speed(request)
 
 
+def _scores(request: Request) -> Measured:
+    from verifierd.replay.bench.scores import scores  # noqa: PLC0415 - it imports this module
+
+    return scores(request)
+
+
+def _alarms(request: Request) -> Measured:
+    from verifierd.replay.bench.alarms import alarms  # noqa: PLC0415 - it imports this module
+
+    return alarms(request)
+
+
 ENGINES: dict[str, Callable[[Request], Measured]] = {
+    "alarms": _alarms,
+    "scores": _scores,
     "speed": _speed,
 }
 """Who measures: a suite's document names one."""
@@ -164,6 +182,8 @@ def measure(
     runs: int | None = None,
     seed: int = 0,
     say: Callable[[str], None] = lambda _line: None,
+    data: Path | None = None,
+    out: Path | None = None,
 ) -> Report:
     """Run a suite.
 
@@ -174,9 +194,11 @@ def measure(
         runs: How often a comparison is repeated; None for what the suite says.
         seed: Of whatever is random.
         say: Told what happens.
+        data: The file to measure on.
+        out: A file for the rows behind the figures.
 
     Raises:
-        ConfigError: A parameter is wrong, or the predictor is none that this suite measures.
+        ConfigError: A parameter or the data is wrong, or the predictor is none that this suite measures.
         PredictorError: The predictor cannot start here.
     """
     predictor = choice.predictor or suite.predictor
@@ -188,6 +210,8 @@ def measure(
             runs=runs,
             seed=seed,
             say=say,
+            data=data,
+            out=out,
         )
     )
     return Report(
