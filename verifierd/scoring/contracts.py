@@ -1,9 +1,13 @@
 """`contracts`: what the observation must obey, part by part."""
 
-from verifierd.contracts.checks import check
+import re
+
+import msgspec
+
+from verifierd.contracts.checks import Outcome, check
 from verifierd.contracts.document import LEAST_POWER
 from verifierd.contracts.tails import LONGEST, cut, visible
-from verifierd.scoring.normalise import Text, normalise
+from verifierd.scoring.normalise import NORMALISERS, Text, normalise
 from verifierd.types import Check, Constraint, History, Prediction, Score, Signal, Step
 
 __all__ = ("contracts", "uncoloured")
@@ -21,13 +25,14 @@ def contracts(_history: History, step: Step, prediction: Prediction) -> Score:
         return Score(name="contracts", reason="the log cut it")
     looked_at = uncoloured(step)
     text = looked_at.value
+    bare = Text(text).without(NORMALISERS["trailing-blanks"](text, step))
     spans: list[tuple[int, int]] = []
     signals: list[Signal] = []
     violated = status_checked = False
     empty = False
     checked = 0
     for constraint in prediction.constraints:
-        outcome = check(constraint, text, status=step.exit_code, succeeded=step.succeeded)
+        outcome = _checked(constraint, text, bare, step)
         if not outcome.applied:
             continue
         checked += 1
@@ -42,11 +47,38 @@ def contracts(_history: History, step: Step, prediction: Prediction) -> Score:
     return Score(
         name="contracts",
         value=float(len(signals)) if checked else None,
-        coverage=_share(text, spans, empty=empty),
+        coverage=_share(bare, spans, empty=empty),
         violated=violated,
         status_checked=status_checked,
         signals=tuple(signals),
     )
+
+
+def _checked(constraint: Constraint, text: str, bare: Text, step: Step) -> Outcome:
+    """What a constraint says of a text; blanks and carriage returns at the ends of its lines break nothing."""
+    outcome = check(constraint, text, status=step.exit_code, succeeded=step.succeeded)
+    if bare.value == text or not (outcome.violated or (constraint.power >= LEAST_POWER and not outcome.spans)):
+        return outcome
+    forgiving = check(_bared(constraint), bare.value, status=step.exit_code, succeeded=step.succeeded)
+    if not forgiving.applied or forgiving.violated:
+        return outcome
+    return msgspec.structs.replace(forgiving, spans=tuple(bare.span(*span) for span in forgiving.spans))
+
+
+_LITERAL = frozenset({Check.EQUALS, Check.CONTAINS, Check.STARTS, Check.ENDS})
+
+
+def _bared(constraint: Constraint) -> Constraint:
+    """A constraint whose literal lines have no blanks at their ends either."""
+    return msgspec.structs.replace(
+        constraint,
+        text=_LINE_END.sub("", constraint.text) if constraint.check in _LITERAL else constraint.text,
+        texts=tuple(_LINE_END.sub("", text) for text in constraint.texts),
+        known={number: text.rstrip(" \t\r") for number, text in constraint.known.items()},
+    )
+
+
+_LINE_END = re.compile(r"(?<![ \t\r])[ \t\r]+$", re.MULTILINE)  # from the first blank only: linear
 
 
 def uncoloured(step: Step) -> Text:
@@ -72,14 +104,25 @@ def _signals(constraint: Constraint, spans: tuple[tuple[int, int], ...], found: 
     ]
 
 
-def _share(text: str, spans: list[tuple[int, int]], *, empty: bool) -> float:
-    """The share of the trimmed text's characters that lie in spans; an empty one that was predicted empty has 1."""
-    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
-    if end <= start:
+def _share(text: Text, spans: list[tuple[int, int]], *, empty: bool) -> float:
+    """The share of the trimmed text's characters, blanks at the ends of lines aside, that lie in spans of the original.
+
+    An empty one that was predicted empty has 1.
+    """
+    end = len(text.original.rstrip())
+    start = len(text.original) - len(text.original.lstrip())
+    kept = [(max(first, start), min(last, end)) for first, last in text.kept if max(first, start) < min(last, end)]
+    if not kept:
         return 1.0 if empty else 0.0
-    covered = 0
-    last = start
-    for first, stop in sorted(spans):
-        covered += max(0, min(stop, end) - max(first, last))
-        last = max(last, min(stop, end))
-    return covered / (end - start)
+    covered = number = 0
+    reached = start
+    for begin, last in sorted(spans):
+        first = max(begin, reached)
+        reached = max(last, reached)
+        while number < len(kept) and kept[number][1] <= first:
+            number += 1
+        at = number
+        while at < len(kept) and kept[at][0] < last:
+            covered += max(0, min(kept[at][1], last) - max(kept[at][0], first))
+            at += 1
+    return covered / sum(last - first for first, last in kept)
