@@ -5,14 +5,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.helpers import Keep, jsonl, native, reading
-from verifierd.composition import Choice, at_once, judging
+from tests.helpers import Keep, agrees, counter, jsonl, native, ran, reading
+from verifierd.composition import Choice, at_once, exchange, judging
 from verifierd.config import ModelConfig
 from verifierd.errors import PolicyError, PredictorError
 from verifierd.metrics import Metrics
+from verifierd.pipeline import Pipeline
+from verifierd.predictors.chain import Chain
 from verifierd.sanitize import Sanitizer
+from verifierd.stages import Predictor
 from verifierd.store import Store
-from verifierd.types import Verdict
+from verifierd.types import History, Verdict
 
 pytestmark = pytest.mark.anyio
 
@@ -85,3 +88,59 @@ def test_a_policy_may_ask_a_model(tmp_path: Path) -> None:
     mine = Choice(policy=str(tmp_path / "mine.toml"), model=ModelConfig(batch=3))
     assert at_once(mine) == 3
     assert at_once(msgspec.structs.replace(mine, predictor="shell")) == 1
+
+
+async def test_an_exchange_keeps_what_did_not_change(tmp_path: Path) -> None:
+    """Predictors made of the same settings go on, others are opened anew, and those left over are closed."""
+    own = tmp_path / "mine.toml"
+    own.write_text('name = "mine"\nshell-profile = "bash"\n')
+    path = tmp_path / "a.jsonl"
+    lines = counter("t", 6)
+    async with Store(None) as store:
+        kept = Keep()
+        choice = Choice(predictor="shell,contracts")
+        async with judging(choice, store=store, sinks=[kept], metrics=Metrics(), sanitizer=Sanitizer(b"x")) as pipeline:
+            path.write_bytes(jsonl(*lines[:3]))
+            opened = reading(path)
+            await pipeline.pump(opened)
+            before = _open(pipeline)
+            await exchange(pipeline, Choice(predictor="shell", policy="strict", quotes="off"))
+            same = _open(pipeline)
+            await exchange(pipeline, Choice(predictor="shell", policy=str(own)))
+            other = _open(pipeline)
+            with path.open("ab") as file:
+                file.write(jsonl(*lines[3:]))
+            while await pipeline.pump(opened):
+                pass
+            assert set(before) == {"shell", "contracts"}
+            assert same == {"shell": before["shell"]}
+            assert other["shell"] is not before["shell"]
+            closed = await before["shell"].predict(History(("", "")), ran("pwd"))
+            assert closed.detail == "the predictor is closed"
+    assert agrees((verdict.step, verdict.verdict.value) for verdict in kept.verdicts)
+    assert kept.verdicts[-1].policy.startswith("mine@")
+
+
+async def test_an_exchange_that_fails_changes_nothing(tmp_path: Path) -> None:
+    """Neither a policy nor a predictor that is wrong takes the place of what was there."""
+    (tmp_path / "bad.jsonl").write_text("no prediction\n")
+    async with (
+        Store(None) as store,
+        judging(Choice(), store=store, sinks=[], metrics=Metrics(), sanitizer=Sanitizer(b"x")) as pipeline,
+    ):
+        before, judge = _open(pipeline), pipeline.judge
+        for wrong, error in (
+            (Choice(policy="nonsense"), PolicyError),
+            (Choice(predictor="nonsense"), PredictorError),
+            (Choice(predictor="scripted,recorded", predictions=tmp_path / "bad.jsonl"), PredictorError),
+        ):
+            with pytest.raises(error):
+                await exchange(pipeline, wrong)
+        assert pipeline.judge is judge
+        assert _open(pipeline) == before
+
+
+def _open(pipeline: Pipeline) -> dict[str, Predictor]:
+    """The predictors of a pipeline by name."""
+    predictor = pipeline.judge.predictor
+    return {one.name: one for one in (predictor.predictors if isinstance(predictor, Chain) else (predictor,))}

@@ -1,12 +1,15 @@
 """The daemon as a whole: mostly the real process, over real files."""
 
+import fcntl
 import json
 import os
+import pty
 import random
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -402,6 +405,31 @@ def test_agents_folders_that_come_later_do_not_stand_in_the_way(
         (tmp_path / "codex" / "sessions").mkdir(parents=True)
         assert daemon.post("/-/reload")[0] == 200
         assert daemon.stop() == 0
+
+
+def test_a_daemon_ends_with_its_terminal(tmp_path: Path) -> None:
+    """The hang-up of the terminal that it was started in is no wish for a reload: nobody could stop it any more."""
+    (tmp_path / "a.jsonl").write_bytes(jsonl(*echo("t", 1)))
+    ours, theirs = pty.openpty()
+    arguments = ("run", tmp_path / "a.jsonl", "--state", tmp_path / "state", "--port", "0")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "verifierd", *map(str, arguments)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - there is one thread
+    )
+    os.close(theirs)
+    shown = b""
+    while b"stop with Ctrl-C" not in shown:
+        shown += os.read(ours, 65536)
+    process.send_signal(signal.SIGHUP)  # the terminal is still there: a reload
+    while b"reloaded" not in shown:
+        shown += os.read(ours, 65536)
+    os.close(ours)
+    assert process.wait(30) in (0, 1)  # its summary can no longer be written
+    assert len(read_verdicts(tmp_path / "state" / "verdicts.jsonl")) == 1
 
 
 def test_alarms_survive_a_restart_and_are_acknowledged_once(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def test_a_terminal_shows_places_steps_and_a_summary(tmp_path: Path) -> None:
     assert f"    state  {tmp_path}/state" in rows
     assert "✓ t #4  wc -l notes.txt" in rows
     assert "✗ off path  t #6  bash" in rows
+    assert any(row.startswith("! alarm  t #6  evidence 1 is above 0; it seems to go wrong at #6") for row in rows)
     assert any(row.startswith("· u #") and "unpredictable" in row for row in rows)
     assert sum(row.startswith("· u #") for row in rows) < 8
     assert any(row.startswith("14 steps of 2 trajectories in ") for row in rows)

@@ -8,7 +8,19 @@ import pytest
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from verifierd.cli.view import card, counted, indented, line, numbers, print_line, share, short, summary_table
+from verifierd.cli.view import (
+    alarm_line,
+    card,
+    comparison,
+    counted,
+    indented,
+    line,
+    numbers,
+    print_line,
+    share,
+    short,
+    summary_table,
+)
 from verifierd.types import Alarm, Origin, Signal, Verdict, VerdictKind
 
 
@@ -222,3 +234,28 @@ def test_further_rows_begin_below_the_first() -> None:
     out = io.StringIO()
     indented(Console(file=out, width=24), "one two three four five six", Text("ok  "))
     assert out.getvalue().splitlines() == ["ok  one two three four ", "    five six"]
+
+
+def test_an_alarm_is_a_line_that_says_where_to_look() -> None:
+    """With its evidence, the suspected first bad step, and how to learn more."""
+    alarm = Alarm(statistic=31.25, threshold=20, raised=True, new=True, first_bad=2)
+    (row,) = shown(alarm_line(verdict(), alarm), width=200).split("\n")[:-2]
+    assert row == ("! alarm  nav #3  evidence 31.25 is above 20; it seems to go wrong at #2  (verifierd explain v1)")
+
+
+def test_what_came_is_shown_around_what_decided() -> None:
+    """Without a predicted text the observation begins shortly before the first place that a signal names."""
+    observed = "".join(f"line {n}\n" for n in range(1, 10))
+    start = observed.index("line 8")
+    signal = Signal(name="contradiction", value=1.0, span=(start, start + 6))
+    whole = verdict(predicted=None, observed=observed, signals=())
+    near = msgspec.structs.replace(whole, signals=(signal,))
+    assert shown(*comparison(whole)).splitlines()[0] == " observed │ line 1"
+    assert shown(*comparison(near)).splitlines() == [
+        "          │ …",
+        " observed │ line 6",
+        "          │ line 7",
+        "          │ line 8",
+        "          │ line 9",
+    ]
+    assert "\x1b[7;39mline 8" in shown(*comparison(near), colour=True)

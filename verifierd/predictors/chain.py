@@ -32,7 +32,7 @@ class Chain:
         covered: Callable[[History, Step, Prediction], float] = lambda _history, _step, _prediction: 0.0,
         ask_below: float = 1.0,
     ) -> None:
-        self._predictors = tuple(predictors)
+        self.predictors = tuple(predictors)
         self._covered = covered
         self._ask_below = ask_below
         self.name = ",".join(predictor.name for predictor in predictors)
@@ -42,7 +42,7 @@ class Chain:
         """Ask in turn."""
         abstained: Prediction | None = None
         partial: Prediction | None = None
-        for predictor in self._predictors:
+        for predictor in self.predictors:
             if partial is not None and self._covered(history, step, partial) >= self._ask_below:
                 break
             prediction = await predictor.predict(history, step)
@@ -62,7 +62,7 @@ class Chain:
     async def aclose(self) -> None:
         """Close all, the others too if one fails."""
         async with AsyncExitStack() as stack:
-            for predictor in self._predictors:
+            for predictor in self.predictors:
                 stack.push_async_callback(predictor.aclose)
 
 
