@@ -123,6 +123,17 @@ def test_files() -> None:
     assert wrong.step.observation == "import os\n"
 
 
+def test_an_answer_that_is_not_true_any_more() -> None:
+    """The same action gets the answer of the last time."""
+    past = [_step(1, "old\n", command="git status"), _step(2, "other\n")]
+
+    found = inject("outdated", _step(3, "new\n", command="git status"), past, seed=1)
+
+    assert found is not None
+    assert found.step.observation == "old\n"
+    assert not eligible("outdated", _step(3, "new\n", command="git diff"), past)
+
+
 def test_instructions_stand_between_lines() -> None:
     """What is injected is a line of its own; taken out again, the observation is as it was."""
     found = _inject("injected_instruction")
@@ -221,9 +232,10 @@ def test_times_that_nothing_fixes() -> None:
     assert not _variants("timestamps", _step(3, "11:30:15\n", command="cat log"))
 
 
-def test_process_numbers_and_temporary_names() -> None:
-    """They become others of their length, the same wherever they stand."""
+def test_values_of_the_run() -> None:
+    """Process numbers, temporary names and durations become others of their form, equal ones alike."""
     numbers = _variants("pids", _step(3, "started pid 4711\nPID: 4711 done\n"))
+    times = _variants("durations", _step(3, "80 passed in 2.91s\n"))
     names = _variants("temp_names", _step(3, "/tmp/tmp.aB3dE6gH8j\nrm /tmp/tmp.aB3dE6gH8j\n"))
 
     assert numbers
@@ -231,6 +243,8 @@ def test_process_numbers_and_temporary_names() -> None:
     assert names
     assert all(text.split()[0] == text.split()[2] and len(text.split()[0]) == 19 for text in names)
     assert not _variants("pids", _step(3, "pid 4711\n", command="kill 4711"))
+    assert times
+    assert all(text.startswith("80 passed in ") and text.endswith("s\n") and len(text) == 19 for text in times)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +263,7 @@ def test_unordered_listings(command: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["find . | sort", "find a b", "find . -exec cat {} +", "ls", "grep x a b", "rg --sort path x", "grep -rA2 x ."],
+    ["find . | sort", "find . -exec cat {} +", "ls", "grep x a b", "rg --sort path x", "grep -rA2 x ."],
 )
 def test_ordered_listings(command: str) -> None:
     """An order that the command fixes stays."""

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from verifierd.replay.edits import Case, Edit, Kind, decoded, lines, reads, shuffled, whole
-from verifierd.replay.spans import PIDS, TEMPORARY, shifted, timestamps
+from verifierd.replay.edits import Case, Edit, Kind, decoded, lines, reads, replaced, shuffled, whole
 from verifierd.scoring.contracts import uncoloured
+from verifierd.scoring.equality import unordered
 
 __all__ = ("BENIGN",)
 
@@ -26,6 +26,7 @@ def _white_space(case: Case, draw: random.Random) -> Iterator[Edit]:
         yield whole(case, new)
 
 
+_DIGIT = re.compile(r"[0-9]")
 _STYLES = [(indent, commas) for indent in (None, 2, 4, "\t", 1) for commas in ((", ", ": "), (",", ":"), (",", ": "))]
 _SERVICES = re.compile(r"(?:^|[;&|(]\s{0,4})(?:gh|curl|kubectl|aws|gcloud|az|docker|http)\s")
 
@@ -61,26 +62,40 @@ def _reordered(value: Any, draw: random.Random) -> Any:
     return [_reordered(item, draw) for item in value] if isinstance(value, list) else value
 
 
+_CLOCK = re.compile(
+    r"(?:(?<=\dT)|(?<![\w:.+-]))(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?![\d:])"
+    r"|(?<=[A-Z][a-z]{2} [ \d]\d )(?:[01]\d|2[0-3]):[0-5]\d(?![\w:])"  # a listing's
+)
+
+
 def _timestamps(case: Case, draw: random.Random) -> Iterator[Edit]:
-    """All times are later by the same; none if the history fixes one of them."""
-    found = timestamps(case.text)
-    if not found or _copied(case) or any(case.knows(case.text[slice(*span)]) for span in found):
+    """All times of day are later by the same, within their day; none if the history fixes one of them."""
+    if _copied(case):
         return
-    new = shifted(case.text, draw.randrange(1, 60))
-    if new is not None:
+    found = case.passing("time-", "clock")
+    every = [match.span() for match in _CLOCK.finditer(case.text)]
+    inside = [any(start <= first and last <= end for start, end in found) for first, last in every]
+    if not every or not all(inside):
+        return
+    minutes = draw.randrange(1, 60)
+    new = replaced(case.text, every, lambda old: _later(old, minutes))
+    if len(new) == len(case.text):
         yield whole(case, new)
 
 
-def _renamed(case: Case, draw: random.Random, pattern: re.Pattern[str]) -> Iterator[Edit]:
-    """Every value that a pattern's group finds is another one of its length, the same wherever it stands."""
-    if _copied(case):
+def _later(clock: str, minutes: int) -> str:
+    """A time of day so much later; empty if it is of the next day."""
+    hour, minute = divmod(int(clock[:2]) * 60 + int(clock[3:5]) + minutes, 60)
+    return f"{hour:02}:{minute:02}{clock[5:]}" if hour < 24 else ""
+
+
+def _redrawn_values(case: Case, draw: random.Random, *rules: str) -> Iterator[Edit]:
+    """Every value that some rules find is another one of its form, the same wherever it stands."""
+    spans = [] if _copied(case) else case.passing(*rules)
+    if not spans:
         return
-    values = {match["value"] for match in pattern.finditer(case.text)}
-    fresh = sorted(value for value in values if not case.knows(value))
-    if not fresh:
-        return
-    new = {value: _redrawn(value, draw) for value in fresh}
-    yield whole(case, re.sub("|".join(map(re.escape, fresh)), lambda match: new[match.group()], case.text))
+    new = {old: _redrawn(old, draw) for old in sorted({case.text[start:end] for start, end in spans})}
+    yield whole(case, replaced(case.text, spans, new.__getitem__))
 
 
 def _redrawn(value: str, draw: random.Random) -> str:
@@ -103,12 +118,19 @@ def _copied(case: Case) -> bool:
 
 def _pids(case: Case, draw: random.Random) -> Iterator[Edit]:
     """Process numbers are others."""
-    return _renamed(case, draw, PIDS)
+    return _redrawn_values(case, draw, "pid", "job", "killed", "ps-", "goroutine", "sanitizer")
 
 
 def _temp_names(case: Case, draw: random.Random) -> Iterator[Edit]:
     """The random part of temporary names is another one."""
-    return _renamed(case, draw, TEMPORARY)
+    return _redrawn_values(case, draw, "temp-", "build-folder")
+
+
+def _durations(case: Case, draw: random.Random) -> Iterator[Edit]:
+    """What took some time took another; units stay."""
+    spans = [] if _copied(case) else case.passing("duration")
+    if spans:
+        yield whole(case, replaced(case.text, spans, lambda old: _DIGIT.sub(lambda _: draw.choice("123456789"), old)))
 
 
 def _colours(case: Case, draw: random.Random) -> Iterator[Edit]:
@@ -121,57 +143,23 @@ def _colours(case: Case, draw: random.Random) -> Iterator[Edit]:
         yield Edit(start, start + len(line), f"\x1b[{draw.randrange(31, 37)}m{line}\x1b[0m")
 
 
-_LISTING = re.compile(
-    r"(?:cd [^;&|\n]{1,400}&& ?)?(?P<name>find|grep|rg|ls)\s(?P<rest>[^;&|\n<>$`]{0,1000})(?: ?2>/dev/null)?"
-)
-
-
 def _listing_order(case: Case, draw: random.Random) -> Iterator[Edit]:
-    """What a program lists in the order in which it reads a directory comes in another; a folder stays in one piece."""
-    match = _LISTING.fullmatch((case.step.action.command or "").strip())
-    if match is None or case.step.succeeded is False:
-        return
-    words = match["rest"].split()
-    options = [word for word in words if word.startswith("-")]
-    letters = {letter for word in options if not word.startswith("--") for letter in word[1:]}
-    name = match["name"]
-    if name == "find":
-        starts = 0
-        while starts < len(words) and not words[starts].startswith(("-", "(", "!", "\\")):
-            starts += 1
-        wrong = starts > 1 or any(
-            word.startswith(("-exec", "-ok", "-print0", "-printf", "-ls", "-depth")) for word in options
-        )
-    elif name == "ls":
-        wrong = "U" not in letters or bool(letters - set("U1aA"))
-    else:
-        paths = len(words) - len(options)
-        wrong = (
-            (name == "grep" and not letters & {"r", "R"} and "--recursive" not in options)
-            or bool(letters & set("hABCzZ0e"))
-            or any(
-                word.startswith(("--sort", "--no-filename", "--json", "--heading", "--context", "-C"))
-                for word in options
-            )
-            or paths > 2
-        )
+    """What a program lists as it reads folders comes in another order; a folder and a file's lines stay together."""
+    kind = unordered(case.step)
     listed = case.text.rstrip("\n").split("\n")
-    if wrong or len(listed) < 2 or not all(listed):
+    if kind is None or case.step.succeeded is False or len(listed) < 2 or not all(listed):
         return
     groups: dict[str, list[str]] = {}
     for line in listed:
-        path = line if name in {"find", "ls"} else line.partition(":")[0]
-        if name in {"grep", "rg"} and ("/" not in path and "." not in path):
-            return  # no file's name stands before it
-        groups.setdefault(path, []).append(line)
+        groups.setdefault(line.partition(":")[0] if kind == "files" else line, []).append(line)
     places: dict[str, float] = {}
 
     def place(path: str) -> tuple[float, ...]:
-        parts = path.rstrip("/").split("/")
-        return tuple(places.setdefault("/".join(parts[: n + 1]), draw.random()) for n in range(len(parts)))
+        names = path.rstrip("/").split("/")
+        return tuple(places.setdefault("/".join(names[: n + 1]), draw.random()) for n in range(len(names)))
 
     new = "\n".join(line for path in sorted(groups, key=place) for line in groups[path])
-    yield Edit(0, len(case.text.rstrip("\n")), new)
+    yield Edit(0, len("\n".join(listed)), new)
 
 
 BENIGN: Mapping[str, Kind] = {
@@ -180,6 +168,7 @@ BENIGN: Mapping[str, Kind] = {
     "timestamps": _timestamps,
     "pids": _pids,
     "temp_names": _temp_names,
+    "durations": _durations,
     "colours": _colours,
     "listing_order": _listing_order,
 }

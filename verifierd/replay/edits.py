@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from verifierd.contracts.measure import tool_of
+from verifierd.scoring.classes import runtime
 from verifierd.types import ObservationKind, Step
 
-__all__ = ("Case", "Edit", "Kind", "Pool", "decoded", "lines", "reads", "shuffled", "whole")
+__all__ = ("Case", "Edit", "Kind", "Pool", "decoded", "lines", "reads", "replaced", "shuffled", "whole")
 
 _Item = TypeVar("_Item")
 _READERS = re.compile(r"(?:^|[;&|(]\s{0,4})(?:cat|head|tail|nl|sed -n|less|bat)\s")
@@ -50,16 +51,32 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         step: The clean step.
         history: The steps before it that the environment answered, oldest first.
         pool: What other trajectories saw.
+        context: All steps before it.
     """
 
     step: Step
     history: Sequence[Step]
     pool: Pool
+    context: Sequence[Step] = ()
 
     @property
     def text(self) -> str:
         """The observation."""
         return self.step.observation
+
+    def passing(self, *rules: str) -> list[tuple[int, int]]:
+        """Where values stand that change from run to run, and that the history does not fix.
+
+        Args:
+            rules: Beginnings of the names of rules in `policies/classes`; none for all.
+        """
+        free, _ = runtime(self.text, self.step, self.context)
+        return [(start, end) for start, end, rule in free if not rules or rule.startswith(rules)]
+
+    @property
+    def lasting(self) -> str:
+        """The observation with marks in place of such values."""
+        return replaced(self.text, self.passing(), lambda old: "\0" * len(old))
 
     def knows(self, text: str) -> bool:
         """Does a text stand in the action or in an earlier step, so that the history may fix it?"""
@@ -127,3 +144,13 @@ def reads(step: Step) -> bool:
     """Does the action show a file?"""
     command = step.action.command
     return bool(_READERS.search(command)) if command is not None else step.tool.lower().startswith(("read", "view"))
+
+
+def replaced(text: str, spans: Sequence[tuple[int, int]], new: Callable[[str], str]) -> str:
+    """The text with something else at some places, which are in order."""
+    pieces: list[str] = []
+    last = 0
+    for start, end in spans:
+        pieces += [text[last:start], new(text[start:end])]
+        last = end
+    return "".join([*pieces, text[last:]])

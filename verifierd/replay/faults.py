@@ -7,9 +7,17 @@ from collections.abc import Iterator, Mapping
 
 from verifierd.contracts.measure import tool_of
 from verifierd.replay.edits import Case, Edit, Kind, decoded, lines, reads, shuffled, whole
-from verifierd.replay.spans import ENTITIES, NUMBER, masked
 
 __all__ = ("FAULTS",)
+
+_NUMBER = re.compile(r"(?<![\w.])\d{1,18}(?:\.\d{1,18})?(?![\w])|(?<=[A-Za-z#_:-])\d{1,18}(?!\w)")
+_ENTITIES = (
+    re.compile(r"(?<![\w./-])(?:[\w.-]{1,60}/){0,12}[\w-]{2,60}\.[a-z][a-z0-9]{0,4}(?![\w/])"),  # a file
+    re.compile(r"(?<![\w.])[\w.+-]{2,40}@[\w-]{2,40}(?:\.[\w-]{2,20}){1,4}"),  # an address
+    re.compile(r"(?<!\w)[a-z]{2,20}(?:_[a-z0-9]{2,20}){1,5}(?!\w)"),  # an identifier
+    re.compile(r"(?<!\w)[a-z]{2,20}(?:[A-Z][a-z0-9]{1,20}){1,5}(?!\w)"),
+    re.compile(r"(?<![\w#])#?[A-Z]{1,4}[0-9]{3,12}(?!\w)"),  # an order, a flight
+)
 
 
 def _another_session(case: Case, draw: random.Random) -> Iterator[Edit]:
@@ -38,6 +46,14 @@ def _stale(case: Case, _draw: random.Random) -> Iterator[Edit]:
         yield whole(case, case.history[-1].observation)
 
 
+def _outdated(case: Case, _draw: random.Random) -> Iterator[Edit]:
+    """The same action gets the answer that it got the last time, which is not true any more."""
+    for past in reversed(case.history):
+        if past.action == case.step.action and past.cwd == case.step.cwd:
+            yield whole(case, past.observation)
+            return
+
+
 def _line_dropped(case: Case, draw: random.Random) -> Iterator[Edit]:
     """One line that is not blank is missing."""
     inked = [place for place in lines(case.text) if case.text[slice(*place)].strip()]
@@ -48,8 +64,8 @@ def _line_dropped(case: Case, draw: random.Random) -> Iterator[Edit]:
 
 def _number_changed(case: Case, draw: random.Random) -> Iterator[Edit]:
     """One digit of one number is another one; values that change from run to run are left alone."""
-    free = masked(case.text)
-    for match in shuffled(list(NUMBER.finditer(free)), draw):
+    free = case.lasting
+    for match in shuffled(list(_NUMBER.finditer(free)), draw):
         start, end = match.span()
         at = draw.randrange(start, end)
         old = case.text[at]
@@ -61,8 +77,8 @@ def _number_changed(case: Case, draw: random.Random) -> Iterator[Edit]:
 
 def _entity_changed(case: Case, draw: random.Random) -> Iterator[Edit]:
     """One name (a file, an identifier, an address) is another one of its sort, where there is one, or is misspelt."""
-    free = masked(case.text)
-    found = [(pattern, match) for pattern in ENTITIES for match in pattern.finditer(free)]
+    free = case.lasting
+    found = [(pattern, match) for pattern in _ENTITIES for match in pattern.finditer(free)]
     nearby = [case.text, *(past.observation for past in case.history[-8:])]
     for pattern, match in shuffled(found, draw):
         start, end = match.span()
@@ -225,6 +241,7 @@ FAULTS: Mapping[str, Kind] = {
     "another_step": _another_step,
     "wrong_tool": _wrong_tool,
     "stale": _stale,
+    "outdated": _outdated,
     "line_dropped": _line_dropped,
     "truncated": _truncated,
     "empty": _empty,

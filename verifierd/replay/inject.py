@@ -11,15 +11,17 @@ from collections.abc import Sequence
 import msgspec
 
 from verifierd.replay.benign import BENIGN
-from verifierd.replay.edits import Case, Edit, Pool, decoded
+from verifierd.replay.edits import Case, Edit, Pool
 from verifierd.replay.faults import FAULTS
-from verifierd.replay.spans import masked
+from verifierd.scoring.classes import runtime
 from verifierd.scoring.contracts import uncoloured
+from verifierd.scoring.equality import equal
 from verifierd.types import ObservationKind, Step, VerdictKind
 
 __all__ = ("BENIGN", "FAULTS", "Injected", "Pool", "drawn", "eligible", "inject")
 
 _WORD = 5
+_FORGIVING = ("runtime", "json-order", "unordered-lines")
 
 
 class Injected(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,11 +68,11 @@ def inject(
     benign = kind in BENIGN
     choose = BENIGN[kind] if benign else FAULTS[kind]
     past = [other for other in history if other.observation_kind is ObservationKind.ENV]
-    case = Case(step=step, history=past, pool=pool or Pool())
+    case = Case(step=step, history=past, pool=pool or Pool(), context=history)
     draw = random.Random(f"{seed}/{kind}/{step.step_id}")  # noqa: S311 - a seeded draw, no secret
     for edit in choose(case, draw):
         altered = _applied(step, edit)
-        if altered.observation == step.observation if benign else _same(altered, step):
+        if altered.observation == step.observation if benign else _same(altered, case):
             continue
         old = step.observation[edit.start : edit.end]
         return Injected(
@@ -118,12 +120,13 @@ def _applied(step: Step, edit: Edit) -> Step:
     return msgspec.structs.replace(step, is_error=edit.failed)
 
 
-def _same(altered: Step, step: Step) -> bool:
-    """Equal but for what is no fault: white space, colours, key order, and values that change from run to run?"""
-    if altered.succeeded != step.succeeded:
+def _same(altered: Step, case: Case) -> bool:
+    """Equal but for what is no fault: white space, colours, orders, and values that change from run to run?"""
+    if altered.succeeded != case.step.succeeded:
         return False
-    one, other = uncoloured(altered).value, uncoloured(step).value
-    if one.split() == other.split() or masked(one).split() == masked(other).split():
+    one, other = uncoloured(case.step).value, uncoloured(altered).value
+    if one.split() == other.split():
         return True
-    value = decoded(one)
-    return value is not None and value == decoded(other)
+    # What is borrowed from the history is shown by it, but not therefore fixed.
+    _, fixed = runtime(one, case.step, case.context)
+    return equal(one.strip(), other.strip(), case.step, case.context if fixed else (), _FORGIVING) is not None
