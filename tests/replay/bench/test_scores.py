@@ -1,5 +1,6 @@
 """The suite `scores`: its sums on cases known in advance, what it reads, and what it refuses."""
 
+import csv
 import gzip
 import json
 import random
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import verifierd
 from verifierd.composition import Choice
-from verifierd.errors import ConfigError
+from verifierd.errors import ConfigError, StateError
 from verifierd.fusion import STATISTICS
 from verifierd.replay.bench.figures import Interval, value
 from verifierd.replay.bench.scores import auroc, detected
@@ -115,7 +116,7 @@ def test_an_unreadable_file_is_told(tmp_path: Path) -> None:
     packed = tmp_path / "a.jsonl.gz"
     packed.write_text("{}")
     for path in (tmp_path / "missing", tmp_path, packed):
-        with pytest.raises(ConfigError, match="cannot read"):
+        with pytest.raises(ConfigError, match="cannot be read"):
             _measure(path)
 
 
@@ -129,10 +130,32 @@ def test_faults_are_needed(tmp_path: Path) -> None:
         _measure(file)
 
 
-def test_nobody_predicts(tmp_path: Path) -> None:
-    """A predictor that was named is refused, as data is by a suite that reads none."""
+def test_others_can_recompute(tmp_path: Path) -> None:
+    """The rows behind the figures hold what they were made of."""
+    out = tmp_path / "rows.csv.gz"
+
+    report = measure(load("scores"), Choice(), size="smoke", runs=1, data=_file(tmp_path / "a.jsonl"), out=out)
+
+    rows = list(csv.DictReader(gzip.decompress(out.read_bytes()).decode().splitlines()))
+    faulty = np.array([row["fault"] != "" for row in rows])
+    assert (len(rows), rows[0]["trajectory"], rows[0]["step"], rows[1]["fault"]) == (48, "t0", "0", "Swap it")
+    for column in ("first", "unfitted"):
+        assert auroc(np.array([float(row[column]) for row in rows]), faulty) == report.results[f"auroc_{column}"]
+    assert auroc(np.array([float(row["fused_0"]) for row in rows]), faulty) == value(report.results["auroc_fused"])
+
+    with pytest.raises(StateError, match="cannot be written"):
+        measure(load("scores"), Choice(), size="smoke", runs=1, out=tmp_path)
+
+
+def test_nobody_predicts() -> None:
+    """A predictor that was named is refused."""
     with pytest.raises(ConfigError, match="asks no predictor"):
         _measure(predictor="shell")
+
+
+def test_data_is_for_suites_that_read_some(tmp_path: Path) -> None:
+    """Another one refuses it."""
+    pytest.importorskip("mlx_lm")
     with pytest.raises(ConfigError, match="reads no data"):
         measure(load("speed"), Choice(), size="smoke", data=tmp_path)
 

@@ -8,7 +8,6 @@ Trajectories are dealt into folds; each fold is scored by a fusion fitted to the
 repeated with other deals, since what few trajectories find at low rates of false alarms is noisy.
 """
 
-import gzip
 import math
 import random
 import re
@@ -24,13 +23,12 @@ from verifierd.errors import ConfigError
 from verifierd.fusion import DEFAULT, STATISTICS, fit_measured, measure
 from verifierd.replay.bench.figures import Results, over_seeds
 from verifierd.replay.bench.suite import Measured, Request
+from verifierd.replay.bench.tables import unpacked, write
 from verifierd.types import Likelihood
 
 __all__ = ("auroc", "detected", "scores")
 
 _GENERATED = "a generated set: these figures say that the sums are right, and nothing of a model; name one with --data"
-_BYTES = 1 << 30
-"""Files larger than this, unpacked, are no table of statistics."""
 
 
 class _Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,12 +56,14 @@ class _Case(msgspec.Struct, frozen=True):
 
     Attributes:
         trajectory: Whose.
+        step: Which step of it.
         kind: Which fault; empty for a true one.
         statistics: What `measure` found.
         novelty: Bytes that it takes to say it to one who knows the trajectory so far; None if no text is known.
     """
 
     trajectory: str
+    step: int
     kind: str
     statistics: dict[str, float]
     novelty: float | None = None
@@ -74,6 +74,7 @@ def scores(request: Request) -> Measured:
 
     Raises:
         ConfigError: The data cannot be read or is too little, a parameter is wrong, or a predictor was named.
+        StateError: The rows cannot be written.
     """
     if request.choice.predictor:
         raise ConfigError("the suite `scores` asks no predictor", hint="Leave --predictor away.")
@@ -90,6 +91,8 @@ def scores(request: Request) -> Measured:
     for seed in range(request.seed, request.seed + (request.runs or parameters.seeds)):
         request.say(f"fitting, deal {seed}")
         fused.append(_fused(cases, trajectories, parameters.folds, seed))
+    if request.out is not None:
+        _write(request.out, cases, fused)
     results: Results = {}
     for name, of in (("auroc", auroc), ("tpr5", _at5), ("tpr1", _at1)):
         results[f"{name}_fused"] = over_seeds([of(found, faulty) for found in fused])
@@ -135,6 +138,16 @@ def _fused(cases: Sequence[_Case], trajectories: Sequence[str], folds: int, seed
     return found
 
 
+def _write(path: Path, cases: Sequence[_Case], fused: Sequence[NDArray[np.float64]]) -> None:
+    """A row an observation: what it is, the scores without fitting, and the fused score of each deal."""
+    deals = [f"fused_{number}" for number in range(len(fused))]
+    rows: list[Sequence[object]] = [("trajectory", "step", "fault", "unfitted", *STATISTICS, *deals)]
+    for place, case in enumerate(cases):
+        unfitted, found = DEFAULT.score_measured(case.statistics), (float(scores[place]) for scores in fused)
+        rows.append((case.trajectory, case.step, case.kind, unfitted, *case.statistics.values(), *found))
+    write(path, rows)
+
+
 def _controls(cases: Sequence[_Case], faulty: NDArray[np.bool_]) -> Results:
     """What is found without fitting: by the shipped fusion, by each statistic alone, and by compression."""
     results: Results = {}
@@ -178,18 +191,8 @@ def _read(path: Path) -> Iterator[_Case]:
     Raises:
         ConfigError: It cannot be read, or is no such file.
     """
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            text = file.read(_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise ConfigError(
-            f"{path}: cannot read the data: {getattr(error, 'strerror', None) or error}",
-            hint="Name a JSONL file of token statistics; `replay/suites/README.md` describes it.",
-        ) from error
-    if len(text) > _BYTES:
-        raise ConfigError(f"{path}: too large to be token statistics")
     lines = []
-    for number, data in enumerate(text.splitlines(), 1):
+    for number, data in enumerate(unpacked(path).splitlines(), 1):
         try:
             lines.append((msgspec.json.decode(data, type=_Line), number))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -200,18 +203,19 @@ def _read(path: Path) -> Iterator[_Case]:
         before = past.setdefault(trajectory, "")
         for kind, columns in (("", line.real), *line.c.items()):
             try:
-                yield _case(trajectory, kind, columns, before)
+                yield _case(line, kind, columns, before)
             except ValueError as error:
                 raise ConfigError(f"{path}:{number}: `{kind or 'real'}`: {error}") from error
         past[trajectory] = before + _text(line.real) + "\n"
 
 
-def _case(trajectory: str, kind: str, columns: Sequence[Sequence[float | str]], before: str) -> _Case:
+def _case(line: _Line, kind: str, columns: Sequence[Sequence[float | str]], before: str) -> _Case:
     if len(columns) < _COLUMNS or len({len(column) for column in columns}) > 1 or not columns[0]:
         raise ValueError("expected lists of surprisal, entropy, varentropy and top, of equal length and not empty")
     surprisal, entropy, varentropy, top = (tuple(map(float, column)) for column in columns[:_COLUMNS])
     return _Case(
-        trajectory=trajectory,
+        trajectory=str(line.t),
+        step=line.i,
         kind=kind,
         statistics=measure(Likelihood(surprisal=surprisal, entropy=entropy, varentropy=varentropy, top=top)),
         novelty=_novelty(_text(columns), before) if len(columns) > _COLUMNS else None,
@@ -254,4 +258,9 @@ def _generated(seed: int) -> Iterator[_Case]:
                 varentropy=tuple(nats * draw.uniform(1.0, 3.0) for nats in entropy),
                 top=tuple(top),
             )
-            yield _Case(trajectory=str(step % _TRAJECTORIES), kind=kind, statistics=measure(found))
+            yield _Case(
+                trajectory=str(step % _TRAJECTORIES),
+                step=step // _TRAJECTORIES,
+                kind=kind,
+                statistics=measure(found),
+            )
