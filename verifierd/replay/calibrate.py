@@ -93,7 +93,7 @@ class Learnt(msgspec.Struct, frozen=True, kw_only=True):
         fitting: Taken for the fusion; 0 if none was fitted.
         unscored: Of the others, those in which every step abstained.
         clean, faulty: True observations and faults that the fusion was fitted to.
-        steps, scored: Steps of the trajectories that gave thresholds, and how many of them got a score.
+        judged: The trajectories that gave thresholds, with their scores.
         missing: How many clean trajectories more an alarm level needs; 0 if there is one.
     """
 
@@ -105,9 +105,18 @@ class Learnt(msgspec.Struct, frozen=True, kw_only=True):
     unscored: int
     clean: int
     faulty: int
-    steps: int
-    scored: int
+    judged: tuple[Trajectory, ...]
     missing: int
+
+    @property
+    def steps(self) -> int:
+        """Steps of the trajectories that gave thresholds."""
+        return sum(len(trajectory.steps) for trajectory in self.judged)
+
+    @property
+    def scored(self) -> int:
+        """Those of them that have a score."""
+        return sum(step.score is not None for trajectory in self.judged for step in trajectory.steps)
 
     @property
     def made(self) -> Calibrated:
@@ -271,7 +280,6 @@ async def learn(
         seed=options.seed,
     )
     fitted = [one for one in clean if one.run.group in spared]
-    scored = sum(step.score is not None for trajectory in judged for step in trajectory.steps)
     made = Calibrated(
         date=date,
         predictor=judge.predictor.name,
@@ -294,8 +302,7 @@ async def learn(
         unscored=len(judged) - learnt.sizes.trajectories,
         clean=sum(len(one.true) for one in fitted),
         faulty=sum(len(one.faulty) for one in fitted),
-        steps=sum(len(trajectory.steps) for trajectory in judged),
-        scored=scored,
+        judged=tuple(judged),
         # A share of those to come goes to the fusion, too.
         missing=learnt.missing if not spared else -(-learnt.missing * _SHARE // (_SHARE - 1)),
     )
