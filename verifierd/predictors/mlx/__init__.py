@@ -31,7 +31,7 @@ def _limits_kept() -> Iterator[None]:
 with _limits_kept():
     from verifierd.predictors.mlx.engine import Engine, OutOfMemory, Unwanted
     from verifierd.predictors.mlx.loading import DEFAULT, find, load
-    from verifierd.predictors.mlx.runner import ModelRunner
+    from verifierd.predictors.mlx.runner import ModelRunner, written
     from verifierd.predictors.mlx.strand import Job
 
 
@@ -58,7 +58,10 @@ class MlxPredictor:
         def ready() -> ModelRunner:
             found = find(settings.name or DEFAULT, revision=settings.revision)
             self.model = found.label
-            return ModelRunner(load(found, settings, say), settings, asking)
+            loaded = load(
+                found, settings, say, suits=lambda tokenizer: written(tokenizer, found.name, settings, asking)
+            )
+            return ModelRunner(loaded, settings, asking)
 
         self._engine = Engine(ready, batch=settings.batch)
 

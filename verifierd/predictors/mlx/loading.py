@@ -5,7 +5,7 @@ import hashlib
 import json
 import shlex
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,18 @@ from verifierd.config import ModelConfig
 from verifierd.errors import PredictorError
 from verifierd.predictors import memory, tiny
 
-__all__ = ("DEFAULT", "Found", "Loaded", "check_fit", "fetch_command", "find", "fit", "load", "metal_limit")
+__all__ = (
+    "DEFAULT",
+    "Found",
+    "Loaded",
+    "check_fit",
+    "fetch_command",
+    "find",
+    "fit",
+    "load",
+    "load_tokenizer",
+    "metal_limit",
+)
 
 DEFAULT = "jedisct1/Qwen-AgentWorld-35B-A3B-oQ4-MLX"
 """The model that is meant where none is named."""
@@ -128,39 +139,64 @@ def check_fit(needed: memory.Estimate, settings: ModelConfig) -> None:
     memory.fits(needed, memory.available(), metal_limit=metal_limit(), override=settings.memory_override)
 
 
-def load(found: Found, settings: ModelConfig, say: Callable[[str], None]) -> Loaded:
+def load_tokenizer(found: Found) -> Any:
+    """The model's tokenizer in mlx-lm's wrapper, without its weights.
+
+    Raises:
+        PredictorError: It is missing or damaged.
+    """
+    from mlx_lm.utils import load_tokenizer as load_wrapped  # noqa: PLC0415 - loads the engine
+    from transformers.utils import logging  # noqa: PLC0415 - as above
+
+    logging.set_verbosity_error()  # its advice on tokenizers is for those who train
+    with _loading(found, "tokenizer"):
+        return load_wrapped(found.folder, eos_token_ids=found.config.get("eos_token_id"))
+
+
+def load(
+    found: Found,
+    settings: ModelConfig,
+    say: Callable[[str], None],
+    suits: Callable[[Any], object] = lambda _tokenizer: None,
+) -> Loaded:
     """Load a model, on the thread that is to use it.
 
     Args:
         found: The model.
         settings: What it may use.
         say: Told, line by line, what is needed and what happens.
+        suits: Raises if the tokenizer does not do; asked before the weights are loaded, which may take minutes.
 
     Raises:
         PredictorError: It does not fit, or is damaged, or lacks what it needs.
     """
+    tokenizer = load_tokenizer(found)
+    suits(tokenizer)
     needed = fit(found, settings)
     say(f"{found.label} needs about {needed.total / 1e9:.2f} GB:")
     for line in memory.lines(needed):
         say(f"  {line}")
     check_fit(needed, settings)
     say(f"loading {found.weight_bytes / 1e9:.2f} GB of weights from {found.folder}")
-    from mlx_lm.utils import load as load_model  # noqa: PLC0415 - loads the engine
-    from transformers.utils import logging  # noqa: PLC0415 - as above
+    from mlx_lm.utils import load_model  # noqa: PLC0415 - loads the engine
 
-    logging.set_verbosity_error()  # its advice on tokenizers is for those who train
+    with _loading(found, "model"):
+        model, _ = load_model(found.folder)
+    say("loaded")
+    return Loaded(found=found, model=model, tokenizer=tokenizer)
+
+
+@contextlib.contextmanager
+def _loading(found: Found, what: str) -> Iterator[None]:
+    """mlx-lm raises what its parts raise: KeyError, ValueError, OSError, RuntimeError."""
     try:
-        model, tokenizer, *_ = load_model(str(found.folder))
-    except PredictorError:
-        raise
-    except Exception as error:  # mlx-lm raises what its parts raise: KeyError, ValueError, OSError, RuntimeError
+        yield
+    except Exception as error:
         raise PredictorError(
-            f"{found.folder}: the model cannot be loaded: {type(error).__name__}: {_first_line(error)}",
+            f"{found.folder}: the {what} cannot be loaded: {type(error).__name__}: {_first_line(error)}",
             hint="The folder is incomplete or damaged, or its kind is unknown to this mlx-lm: download it again, or "
             "upgrade mlx-lm.",
         ) from error
-    say("loaded")
-    return Loaded(found=found, model=model, tokenizer=tokenizer)
 
 
 def _from_hub(name: str, revision: str | None, *, download: bool) -> Path:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from verifierd.config import ModelConfig
 from verifierd.errors import PredictorError
@@ -14,7 +15,7 @@ from verifierd.predictors.mlx.template import ChatTemplate
 from verifierd.predictors.mlx.verifier import Limits, Outcome, Verifier
 from verifierd.types import Abstain, Likelihood, Prediction, Step
 
-__all__ = ("ModelRunner",)
+__all__ = ("ModelRunner", "written")
 
 _LOOK_AHEAD = 64
 """Tokens of what came that are compared with one that was expected: it may spell what several do."""
@@ -23,6 +24,37 @@ _THOUGHT = ("<think>", "</think>")
 
 _PART_OF_A_CHARACTER = "\ufffd"
 """How tokenizers write bytes that are no whole character."""
+
+
+def written(tokenizer: Any, name: str, settings: ModelConfig, asking: Asking) -> tuple[ChatTemplate, Renderer]:
+    """How conversations with a model are written.
+
+    Args:
+        tokenizer: mlx-lm's wrapper.
+        name: The model's, for errors.
+        settings: What it may use.
+        asking: How it is asked.
+
+    Raises:
+        PredictorError: The chat template or the prompts are unsuitable.
+    """
+    template = ChatTemplate(tokenizer, name)
+    quarter = settings.context_tokens // 4
+    renderer = Renderer(
+        template,
+        _form(asking),
+        history=asking.history,
+        prompts=None if settings.prompts is None else Path(settings.prompts).expanduser(),
+        longest=quarter,
+    )
+    for domain in prompt.DOMAINS:
+        if (size := len(renderer.opening(domain))) > quarter:
+            raise PredictorError(
+                f"the system prompt of `{domain}` takes {size:,} tokens, more than a quarter of "
+                f"{settings.context_tokens:,}",
+                hint="Raise `context-tokens` in the configuration's table [model].",
+            )
+    return template, renderer
 
 
 class ModelRunner:
@@ -39,28 +71,14 @@ class ModelRunner:
 
     def __init__(self, loaded: Loaded, settings: ModelConfig, asking: Asking) -> None:
         self._model = loaded.found.label
-        self._template = ChatTemplate(loaded.tokenizer, loaded.found.name)
-        self._form = prompt.Form(wrapper=asking.wrapper, action=asking.action, screen=asking.screen)
+        self._form = _form(asking)
         limits = Limits(
             context=settings.context_tokens,
             cache_bytes=settings.cache_bytes,
             max_tokens=asking.max_tokens,
             decode=asking.predicted_text,
         )
-        renderer = Renderer(
-            self._template,
-            self._form,
-            history=asking.history,
-            prompts=None if settings.prompts is None else Path(settings.prompts).expanduser(),
-            longest=limits.longest,
-        )
-        for domain in prompt.DOMAINS:
-            if (size := len(renderer.opening(domain))) > settings.context_tokens // 4:
-                raise PredictorError(
-                    f"the system prompt of `{domain}` takes {size:,} tokens, more than a quarter of "
-                    f"{settings.context_tokens:,}",
-                    hint="Raise `context-tokens` in the configuration's table [model].",
-                )
+        self._template, renderer = written(loaded.tokenizer, loaded.found.name, settings, asking)
         network = Network(loaded.model, chunk=settings.chunk_tokens, logit_chunk=settings.logit_tokens)
         self._verifier = Verifier(network, renderer, self._template.ends, limits)
         self._cap = limits.max_tokens
@@ -175,3 +193,7 @@ def _likelihood(draft: Draft, scored: Scored, agreed: int, expected: str | None)
         agreed=max(0, min(agreed, draft.last + throughout) - draft.first),
         expected=expected,
     )
+
+
+def _form(asking: Asking) -> prompt.Form:
+    return prompt.Form(wrapper=asking.wrapper, action=asking.action, screen=asking.screen)

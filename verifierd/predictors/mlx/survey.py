@@ -3,17 +3,16 @@
 import importlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, get_args
+from typing import get_args
 
 import mlx.core as mx
 from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache
-from mlx_lm.tokenizer_utils import load as load_tokenizer
 
 from verifierd.config import ModelConfig
 from verifierd.errors import PredictorError
 from verifierd.policy import Asking
 from verifierd.predictors import prompt
-from verifierd.predictors.mlx.loading import Found, load, metal_limit
+from verifierd.predictors.mlx.loading import Found, load, load_tokenizer, metal_limit
 from verifierd.predictors.mlx.passes import Network, greedy
 from verifierd.predictors.mlx.template import ChatTemplate
 from verifierd.types import Step
@@ -46,7 +45,7 @@ def switch(found: Found) -> str:
     Raises:
         PredictorError: The template is unsuitable, or there is none.
     """
-    template = ChatTemplate(_tokenizer(found), found.name)
+    template = ChatTemplate(load_tokenizer(found), found.name)
     ends = "ends in an empty think block" if template.thinking else "has no switch for thinking and needs none"
     return f"its chat template {ends}"
 
@@ -93,16 +92,6 @@ def beginnings(found: Found, settings: ModelConfig, steps: Sequence[Step]) -> It
             network, [tokens], [network.cache()], most=[_SHOWN], ends=template.ends, stopped=lambda: None
         )
         yield wrapper, repr(template.decode(answered))
-
-
-def _tokenizer(found: Found) -> Any:
-    try:
-        return load_tokenizer(found.folder)
-    except Exception as error:
-        raise PredictorError(
-            f"{found.folder}: the tokenizer cannot be loaded: {type(error).__name__}: {error}",
-            hint="Download the model again.",
-        ) from error
 
 
 def _module_name(model_type: str) -> str:
