@@ -5,10 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.helpers import Live, counter, jsonl, native, read_verdicts, verifierd, wrong_once
 from verifierd import policy
+from verifierd.calibration import Scored, Trajectory, calibrate
+from verifierd.policy import Calibrated
+from verifierd.replay.calibrate import toml
 
 WRONG = "9 notes.txt\n"
 
@@ -163,7 +167,7 @@ def test_thresholds_are_told(tmp_path: Path, state: Path) -> None:
     }
     (tmp_path / "v.jsonl").write_bytes(jsonl(verdict))
     told = verifierd("explain", verdict["verdict_id"], "--verdicts", tmp_path / "v.jsonl").stdout
-    assert "score 7.25 (0 is as predicted), above 4.5" in told
+    assert "score 7.25 (0 is as predicted), above 4.5, which few clean steps" in told
     assert "p-value 0.0004: so odd or odder are 0.04 % of clean steps" in told
     assert "raised before: evidence 31, above the level 20" in told
     assert "the suspected first bad step is 3" in told
@@ -211,3 +215,30 @@ def test_an_acknowledged_alarm_is_told_of_every_step_of_its_trajectory(tmp_path:
             assert where in told
             assert "by ada: looking" in told
         assert daemon.stop() == 0
+
+
+def test_a_calibrated_policy_is_told_with_what_it_learnt(tmp_path: Path) -> None:
+    """p-value against step-alpha, evidence against the alarm's level; one that only measures says so."""
+    clean, odd = (
+        Scored("bash", "terminal", 0.0, deterministic=True),
+        Scored("bash", "terminal", 1.0, deterministic=True),
+    )
+    learnt = calibrate([Trajectory(str(n), (clean, odd if n % 4 == 0 else clean, *[clean] * 8)) for n in range(200)])
+    made = Calibrated(date="2026-01-01", predictor="shell", policy="default@0", learnt=learnt)
+    mine = policy.load("default")
+    for name, alarms in (("loud", True), ("quiet", False)):
+        whole = msgspec.structs.replace(made, hash=made.digest)
+        document = msgspec.structs.replace(mine, name=name, alarms=alarms, calibration=whole)
+        own = tmp_path / f"{name}.toml"
+        own.write_text(toml(document))
+        (tmp_path / "a.jsonl").write_bytes(jsonl(*wrong_once(counter("t", 6), 6, WRONG)))
+        state = tmp_path / name
+        verifierd("run", "--once", tmp_path / "a.jsonl", "--state", state, "--policy", own)
+        verdict = one(state, off_path)
+        told = verifierd("explain", verdict["verdict_id"], "--state", state, "--policy", own).stdout
+        assert f"p-value {verdict['p_value']:.4g}: so odd or odder are" in told
+        assert "a surprise is off path by itself up to 1 %" in told
+        assert f"evidence {verdict['alarm']['statistic']:.4g}, " in told
+        assert f"the level {learnt.level:.4g}" in told
+        assert ("never alarms" in told) is not alarms
+        assert "not calibrated" not in told

@@ -253,11 +253,11 @@ def test_help_loads_nothing_heavy() -> None:
     loaded = {name.split(".")[0] for name in done.stderr.split()}
     assert "click" in loaded
     assert loaded.isdisjoint(HEAVY)
-    for command in ("run", "replay", "inspect", "doctor", "config", "policies"):
+    for command in ("run", "replay", "explain", "inspect", "doctor", "config", "policies"):
         assert f"  {command} " in done.stdout
 
 
-@pytest.mark.parametrize("command", ["run", "replay", "inspect", "doctor", "config", "policies"])
+@pytest.mark.parametrize("command", ["run", "replay", "explain", "inspect", "doctor", "config", "policies"])
 def test_every_command_explains_itself(command: str) -> None:
     """`--help` and `-h` of each command print its usage."""
     done = verifierd(command, "-h")

@@ -269,11 +269,13 @@ class _Explanation:
             score = f"score {verdict.score:.4g} (0 is as predicted)"
             if verdict.threshold is not None:
                 over = "above" if verdict.score > verdict.threshold else "not above"
-                score += f", {over} {verdict.threshold:.4g}, from which on a step alone is off path"
+                score += f", {over} {verdict.threshold:.4g}, which few clean steps of all tools exceed"
             rows.append(score)
         if verdict.p_value is not None:
-            share = f"p-value {verdict.p_value:.4g}: so odd or odder are {100 * verdict.p_value:.3g} % of clean steps"
-            rows.append(share + (f"; suspect up to {learnt.step_alpha:g}" if learnt is not None else ""))
+            row = f"p-value {verdict.p_value:.4g}: so odd or odder are {100 * verdict.p_value:.3g} % of clean steps"
+            if learnt is not None:
+                row += f"; a surprise is off path by itself up to {100 * learnt.step_alpha:g} %"
+            rows.append(row)
         elif verdict.verdict is not VerdictKind.OFF_PATH:
             rows.append("no p-value: nothing to compare with clean steps" if learnt is not None else "")
         if policy is None:
@@ -292,8 +294,11 @@ class _Explanation:
         if now is not None:
             state = "raised at this step" if now.new else "raised before" if now.raised else "not raised"
             over = "above" if now.statistic > now.threshold else "not above"
-            what = "contradictions so far," if self._learnt is None and self._policy is not None else "evidence"
+            counts = self._policy is not None and (self._learnt is None or self._learnt.level is None)
+            what = "contradictions so far," if counts else "evidence"
             rows.append(f"{state}: {what} {now.statistic:.4g}, {over} the level {now.threshold:.4g}")
+            if self._policy is not None and not self._policy.alarms:
+                rows.append("the policy only measures and never alarms")
         else:
             rows.append("this step changed nothing of the trajectory's evidence")
         first = kept.first_bad if kept is not None else now.first_bad if now is not None and now.raised else 0
