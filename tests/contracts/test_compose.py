@@ -16,6 +16,7 @@ FAMILY = Family(
         Program(name="head", filter="subset", quiet=True),
         Program(name="sort", filter="reorder", quiet=True),
         Program(name="cat", filter="same", quiet=True),
+        Program(name="cut", values=("-c", "-f"), filter="each", quiet=True),
         Program(name="mkdir", quiet=True),
         Program(name="num", quiet=True),
         Program(name="hash", quiet=True),
@@ -240,3 +241,17 @@ def test_the_last_lines(command: str, rules: set[str]) -> None:
     """`tail` keeps what must stand at the end, if it keeps enough lines."""
     assert _violated(command, "a\n") - {"mute"} == rules
     assert _violated(command, "end\n") - {"mute"} == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "observation", "violated"),
+    [
+        ("num | cut -c 1", "a\nb\n", set()),
+        ("num | cut -c 1", "1\n2\n3\n", {"num-most"}),
+        ("num | cut -f 1 a.txt", "1\n2\n3\n", set()),
+        ("mkdir a | cut -c 1", "a\n", {"silent"}),
+    ],
+)
+def test_a_part_of_each_line_keeps_their_number(command: str, observation: str, violated: set[str]) -> None:
+    """What a line says is cut, and a line at an edge may be blank from then on."""
+    assert _violated(command, observation) == violated

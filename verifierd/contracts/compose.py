@@ -23,6 +23,7 @@ _KEPT = {
     "subset": frozenset(
         {Check.EVERY_LINE, Check.ABSENT, Check.NOT_NAMES, Check.LINES, Check.SORTED, Check.UNIQUE, Check.EMPTY}
     ),
+    "each": frozenset({Check.LINES, Check.EMPTY}),
     "reorder": frozenset({Check.EVERY_LINE, Check.ABSENT, Check.NOT_NAMES, Check.LINES, Check.EMPTY}),
 }
 """What still holds after a filter."""

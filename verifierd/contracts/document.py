@@ -133,7 +133,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         subcommands: True if its first word that is no option is a subcommand (`git log`).
         values: Options that take a value, with their dashes.
         filter: What it does with the lines of its standard input: `same` passes all on, `subset` some in their order,
-            `last` the last of them, `reorder` some in another order; None for anything else.
+            `last` the last of them, `reorder` some in another order, `each` a part of each; None for anything else.
         unless: Options with which it is no such filter, as they change the lines (`uniq -c`).
         words: With more operands than this it reads files instead of its standard input.
         quiet: It writes nothing to standard error if it succeeds, and else only diagnostics that begin with its name.
@@ -147,7 +147,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     aliases: tuple[str, ...] = ()
     subcommands: bool = False
     values: tuple[str, ...] = ()
-    filter: Literal["same", "subset", "last", "reorder"] | None = None
+    filter: Literal["same", "subset", "last", "reorder", "each"] | None = None
     unless: tuple[str, ...] = ()
     words: int = 0
     quiet: bool = False

@@ -7,6 +7,8 @@ zero goes with a failed step, parts add up to a stated total, and as many failur
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from verifierd.contracts.listings import LISTINGS
+
 __all__ = ("TOOLS", "disagreement")
 
 _COUNT = re.compile(r"(\d{1,9}) ([a-z]+)")
@@ -302,6 +304,7 @@ TOOLS: Mapping[str, Callable[..., list[_Summary]]] = {
     "make": _failing(_MAKE),
     "npm": _failing(_NPM),
     "task": _task,
+    **LISTINGS,
 }
 """Whose summaries can be read."""
 _CERTAIN = frozenset({"mypy", "ruff", "unittest"})

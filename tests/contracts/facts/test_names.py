@@ -215,3 +215,22 @@ def test_some_options_put_other_lines_between(command: str) -> None:
     found = CONTRACTS.constraints(Session(), _step(command))
 
     assert "ls-long" not in [constraint.rule for constraint in found]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("stat src/a.py b.txt", ["src/a.py", "b.txt"]),
+        ("stat -L src/a.py", ["src/a.py"]),
+        ("stat -c %s src/a.py", []),
+        ("stat -f %z src/a.py", []),
+        ("stat --printf='%s' src/a.py", []),
+        ("stat ~/src/a.py", []),
+        ("stat src/*.py", []),
+        ('stat "$FILE"', []),
+    ],
+)
+def test_a_file_that_is_stated_is_named(command: str, words: list[str]) -> None:
+    """Unless another form was asked for, or the shell spells the name."""
+    found = [c.text for c in CONTRACTS.constraints(Session(), ran(command)) if c.rule == "stat-names"]
+    assert found == words

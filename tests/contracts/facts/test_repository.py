@@ -207,3 +207,30 @@ def test_what_is_changed_cannot_be_missing(command: str, observation: str, rules
 def test_nothing_is_said_of_other_changes(command: str) -> None:
     """A part of them, another work tree, or what differs from elsewhere."""
     assert not {c.rule for c in _constraints(command, ("git diff", PATCH), CHANGED)} & CHANGES
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git add -A && git commit -m x && git status -s",
+        "git stash; git status -s",
+        "./release.sh && git status -s",
+        "git add src/a.py && git diff --stat",
+        "git checkout src/a.py && git diff",
+    ],
+)
+def test_nothing_is_said_of_changes_that_the_line_itself_may_end(command: str) -> None:
+    """What stands before in the same command line comes first."""
+    assert not {c.rule for c in _constraints(command, ("git diff", PATCH), CHANGED)} & CHANGES
+
+
+@pytest.mark.parametrize("command", ["git status -s && git stash", "cat a; git diff"])
+def test_changes_that_the_line_ends_later_are_listed(command: str) -> None:
+    """Neither does what only reads stand in the way."""
+    assert {c.rule for c in _constraints(command, ("git diff", PATCH), CHANGED)} & CHANGES
+
+
+@pytest.mark.parametrize("command", ["git diff --stat=40", "git diff --stat --stat-count=3", "git show --stat -p"])
+def test_totals_are_compared_where_all_files_are_listed(command: str) -> None:
+    """Neither in another width, nor cut short, nor among a patch."""
+    assert "git-stat-total" not in {c.rule for c in _constraints(command)}

@@ -38,6 +38,7 @@ _FIND_VALUES = frozenset({
     "-user", "-wholename", "-xtype",
 })  # fmt: skip
 _MOST = 20
+_PATH = re.compile(r"[\w.+@/-]{4,200}")
 _NAME = re.compile(r"[\w.+@-]{1,100}")
 _COLOUR = r"(?:\x1b\[[\d;]*[mK])*"
 _SHOWN = rf"{_COLOUR}(?P<name>[^\s/\x1b]+?){_COLOUR}[*/@|=%>]?{_COLOUR}"
@@ -124,6 +125,14 @@ def located(call: Call, _session: Session) -> Iterable[Finding]:
     name = word.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".exe")
     if re.fullmatch(r"[\w.+-]{2,60}", name):
         yield Finding(values={"name": name})
+
+
+def stated(call: Call, _session: Session) -> Iterable[Finding]:
+    """`stat` names each file that it was asked about, on every system, unless it was told a form."""
+    if set(call.options) <= {"-L", "-x"} and call.cwd is not None and not call.globs:
+        for word in call.operands[:_MOST]:
+            if word is not None and _PATH.fullmatch(word):
+                yield Finding(values={"word": word})
 
 
 def gone(call: Call, session: Session) -> Iterable[Finding]:
@@ -298,6 +307,7 @@ FACTS: Mapping[str, Fact] = {
     "found-names": found_names,
     "located-name": located,
     "removed-path": gone,
+    "stated-path": stated,
     "made-names": names_there,
     "removed-names": names_gone,
 }

@@ -331,6 +331,14 @@ def _commits(call: Call) -> bool:
     )
 
 
+def stat_total(call: Call, _session: Session) -> Iterable[Finding]:
+    """Changed files with their sum, all of them, in the usual width."""
+    if _within(call, _LOG_OPTIONS, _DIFF_OPTIONS, _HEADERS, {"--stat", "--summary"}, numbers=True) and (
+        _mode(call) == "--stat" and call.value("--stat") is None
+    ):
+        yield Finding()
+
+
 def show_stat(call: Call, _session: Session) -> Iterable[Finding]:
     """The changed files that `git show` lists for commits whose entry has a form of its own."""
     if not _within(call, _LOG_OPTIONS, _HEADERS, _DIFF_MODES, numbers=True) or _mode(call) in {None, "-p"}:
@@ -809,6 +817,7 @@ FACTS: Mapping[str, Fact] = {
     "git-remote-list": _only(needs={"-v", "--verbose"}, most=0),
     "git-same": same_answer,
     "git-show-stat": show_stat,
+    "git-stat-total": stat_total,
     "git-stash-list": _only(most=0, first="list"),
     "git-status-edited": status_edited,
     "git-status-lists": status_lists,

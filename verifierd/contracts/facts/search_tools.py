@@ -230,6 +230,12 @@ def headed(call: Call, _session: Session) -> Iterable[Finding]:
         yield Finding()
 
 
+def totalled(call: Call, _session: Session) -> Iterable[Finding]:
+    """Files are listed or counted, all of them."""
+    if _asked(call, None, "files_with_matches", "count") and not call.input.get("offset"):
+        yield Finding()
+
+
 def listed(call: Call, _session: Session) -> Iterable[Finding]:
     """Each path that `Grep` lists is where it searched, and of the kind that it was told."""
     if not _asked(call, None, "files_with_matches"):
@@ -285,6 +291,7 @@ FACTS: Mapping[str, Fact] = {
     "grep-tool-listed": listed,
     "grep-tool-counted": counted,
     "grep-tool-limited": limited,
+    "grep-tool-total": totalled,
     "glob-tool-matching": globbed,
     "glob-tool-placed": placed,
 }
