@@ -396,6 +396,7 @@ def test_programs_that_are_not_there() -> None:
     told = Told()
     told.saw("frob 1 > out.txt", "bash: line 1: frob: command not found\n", 127)
     assert told.guess("cat out.txt") == ""
+    told.saw("echo odd >&2; echo even", "odd\neven\n")
     assert told.guess("frob || echo none") == "bash: line 1: frob: command not found\nnone\n"
     assert told.guess("echo a && frob 2>/dev/null; echo $?") == "a\n127\n"
     told.saw("jq . x", "bash: line 1: jq: command not found\n", 127)
@@ -480,3 +481,14 @@ def test_a_redirection_makes_a_file() -> None:
     assert told.guess("echo x > lib") is None
     told.saw("mkdir crate && cd crate && make", "")
     assert told.guess("echo x > crate") is None
+
+
+def test_errors_before_output() -> None:
+    """Some logs hold both in the order of writing, some errors after output: nothing is said until it was seen."""
+    told = Told()
+    assert told.guess("echo out; echo odd >&2") == "out\nodd\n"
+    assert told.guess("echo odd >&2; echo out") is None
+    told.saw("echo odd >&2; echo out", "out\nodd\n")
+    assert told.guess("echo odd >&2; echo out") is None
+    told.saw("echo odd >&2; echo out", "odd\nout\n")
+    assert told.guess("echo odd >&2; echo out") == "odd\nout\n"

@@ -50,6 +50,8 @@ class Profile:
         self.prefix: str | None = None
         # Whether sorting is known to follow the C locale.
         self.collated = False
+        # Whether errors are known to stand where they were written, and not after the output.
+        self.ordered = False
         self._fixed = name != "auto"
 
     def see(self, command: str | None, observation: str | None, cwd: str | None) -> None:
@@ -90,7 +92,7 @@ class Profile:
     def forget(self) -> None:
         """A contradiction: what was inferred may be wrong."""
         self.prefix = None
-        self.collated = False
+        self.collated = self.ordered = False
 
     def spell(self, text: str, *, errors: bool) -> str | None:
         """Text as this shell prints it; None while the prefix of its errors was never seen."""

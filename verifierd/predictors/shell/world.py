@@ -56,6 +56,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int = 0
     broken: str | None = None
 
+    @property
+    def mixed(self) -> bool:
+        """Are errors not all after the output?"""
+        return self.merged != self.stdout + self.stderr
+
 
 class World:
     """A virtual shell with a form for the unknown.

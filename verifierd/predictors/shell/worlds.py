@@ -395,6 +395,8 @@ class Session:
             return
         if all(fit) and trial.doubted is not None and code is None and not trial.read_only:
             self._lose_sight(trial)
+        if all(fit) and trial.doubted is None and first.mixed:
+            self._profile.ordered = True
         if all(fit) and trial.doubted == _LOCALE:
             self._profile.learn_order(observed)
         if all(fit) and first.exit_code == 0 and trial.analysis is not None:
@@ -857,6 +859,8 @@ class Session:
             trial.open = "nothing shows that it may write there"
         elif trial.blocked:
             trial.open = _DEPENDS
+        elif first.mixed and not self._profile.ordered:
+            trial.open = "order of output and errors"
         else:
             trial.text = self._profile.spell(first.merged, errors=trial.shows_errors(first))
             trial.open = "" if trial.text is not None else "the form of the shell's errors was not seen yet"
