@@ -237,7 +237,7 @@ def test_a_calibrated_policy_is_told_with_what_it_learnt(tmp_path: Path) -> None
         verdict = one(state, off_path)
         told = verifierd("explain", verdict["verdict_id"], "--state", state, "--policy", own).stdout
         assert f"p-value {verdict['p_value']:.4g}: so odd or odder are" in told
-        assert "a surprise is off path by itself up to 1 %" in told
+        assert "by that alone a step is off path up to 1 %" in told
         assert f"evidence {verdict['alarm']['statistic']:.4g}, " in told
         assert f"the level {learnt.level:.4g}" in told
         assert ("never alarms" in told) is not alarms

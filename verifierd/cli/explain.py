@@ -257,7 +257,7 @@ class _Explanation:
             rest = f"the other {100 - share:.3g} % could be anything, so far as was known"
             rows = [f"{share:.3g} % of the observation's text was pinned and compared; {rest}"]
         rows.append("the exit status, too" if verdict.status_checked else "not the exit status")
-        if any(signal.name in ("suspect", "surprise") for signal in verdict.signals) or verdict.p_value is not None:
+        if verdict.tokens.scored:
             rows.append("a model's likelihood of all of it, which is a guess and no check")
         return rows
 
@@ -274,7 +274,7 @@ class _Explanation:
         if verdict.p_value is not None:
             row = f"p-value {verdict.p_value:.4g}: so odd or odder are {100 * verdict.p_value:.3g} % of clean steps"
             if learnt is not None:
-                row += f"; a surprise is off path by itself up to {100 * learnt.step_alpha:g} %"
+                row += f"; by that alone a step is off path up to {100 * learnt.step_alpha:g} %"
             rows.append(row)
         elif verdict.verdict is not VerdictKind.OFF_PATH:
             rows.append("no p-value: nothing to compare with clean steps" if learnt is not None else "")
