@@ -63,3 +63,56 @@ def test_only_the_environment_repeats_itself() -> None:
 def test_first_step() -> None:
     """The first step has nothing before it."""
     assert _score(None, _step(1, "ls", "file\n")) == Score(name="stale", reason="nothing before it")
+
+
+def _told(step: Step, *past: Step) -> list[str]:
+    history = History(step.key)
+    for other in past:
+        history.append(other)
+    return [signal.detail for signal in stale(history, step, PREDICTION).signals]
+
+
+def _tool(index: int, tool: str, observation: str, *, failed: bool = False, **fields: str) -> Step:
+    return Step(
+        format="native",
+        trajectory="t",
+        index=index,
+        action=Action(tool=tool, input=dict(fields)),
+        observation=observation,
+        is_error=failed,
+        origin=Origin(path="t.jsonl", offset=0),
+    )
+
+
+def test_answers_that_tools_always_give() -> None:
+    """That nothing was found, or the same file changed again, tells nothing apart; another file's name does."""
+    done = "The file /w/a.py has been updated."
+    first = _tool(1, "Edit", done, file_path="/w/a.py", new_string="x")
+
+    assert not _told(_tool(2, "Glob", "No files found", pattern="b*"), _tool(1, "Glob", "No files found", pattern="a*"))
+    assert not _told(_tool(2, "Edit", done, file_path="/w/a.py", new_string="y"), first)
+    assert _told(_tool(2, "Edit", done, file_path="/w/b.py", new_string="y"), first)
+
+
+def test_an_answer_that_another_step_got_too() -> None:
+    """What was answered twice before to different questions is this tool's way of saying yes."""
+    past = [_step(n, f"make part{n}", "done\n") for n in (1, 2)]
+
+    assert not _told(_step(3, "make part3", "done\n"), *past)
+
+
+def test_outdated_answers() -> None:
+    """The same question gets the same answer though its file, or something that failed, was changed in between."""
+    read = _tool(1, "Read", "1\tx = 1\n", file_path="/w/a.py")
+    edit = _tool(2, "Edit", "updated", file_path="/w/a.py", old_string="x = 1", new_string="x = 2")
+    other = _tool(2, "Edit", "updated", file_path="/w/b.py", old_string="x = 1", new_string="x = 2")
+    again = _tool(3, "Read", "1\tx = 1\n", file_path="/w/a.py")
+    diff, failed = _step(1, "git diff", "-x\n"), _tool(1, "run", "1 failed", failed=True, what="tests")
+
+    assert _told(again, read, edit) == ["is what step 1 was answered, though a.py was written since"]
+    assert not _told(again, read, other)
+    assert not _told(again, read)
+    assert _told(_step(3, "git diff", "-x\n"), diff, other)
+    assert not _told(_step(3, "git diff HEAD~1", "-x\n"), _step(1, "git diff HEAD~1", "-x\n"), other)
+    assert _told(_tool(3, "run", "1 failed", failed=True, what="tests"), failed, other)
+    assert not _told(_tool(3, "run", "1 passed", what="tests"), failed, other)
