@@ -27,6 +27,7 @@ from verifierd.replay.runner import together
 from verifierd.replay.survey import steps_of
 from verifierd.sanitize import Sanitizer
 from verifierd.scoring import open_scorers
+from verifierd.scoring.counting import heeded
 from verifierd.stages import Predictor, Scorer
 from verifierd.store import Store
 from verifierd.types import Abstain, History, Likelihood, ObservationKind, Prediction, Score, Step, VerdictKind
@@ -335,10 +336,10 @@ class _Guess:
             _log.error("step_failed", trajectory=step.trajectory, step=step.index, exc_info=error)
             prediction = Prediction(predictor=self._predictor.name, abstain=Abstain.PREDICTOR_ERROR, detail=repr(error))
         scores = _measured(self._scorers, history, step, prediction)
-        counts = self._policy.rules(step).surprise and any(
-            score.name == "surprise" and score.value is not None for score in scores
-        )
-        return prediction, prediction.likelihood if counts else None, any(score.violated for score in scores)
+        likelihood = None
+        if any(score.name == "surprise" and score.value is not None for score in scores):
+            likelihood = heeded(history, step, prediction, self._policy.rules(step).classes or ())
+        return prediction, likelihood, any(score.violated for score in scores)
 
     async def altered(self, history: History, step: Step) -> list[Likelihood]:
         """Those of a few faults of a step."""
