@@ -3,13 +3,14 @@
 import itertools
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
 
 from verifierd import policy
 from verifierd.errors import PolicyError
-from verifierd.policy import Asking, Policy, Rules
+from verifierd.policy import DOMAINS, Asking, ContentClass, Normaliser, Policy, Rules
 from verifierd.scoring import open_scorers
 
 FOLDER = Path(__file__).parents[1] / "policies"
@@ -112,8 +113,8 @@ def test_the_reference_has_the_true_default(place: str, field: msgspec.structs.F
 
 
 def test_the_reference_explains_every_word() -> None:
-    """Each normaliser and each bundled policy is explained."""
+    """Each normaliser, each class of content, each domain and each bundled policy is explained."""
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
 
-    for word in (*policy.names(), *Policy(name="any").normalisers):
+    for word in (*policy.names(), *get_args(Normaliser), *get_args(ContentClass), *DOMAINS):
         assert f"`{word}`" in text

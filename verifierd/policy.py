@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -64,7 +64,6 @@ Normaliser = Literal[
     "truncation",
     "json-order",
     "unordered-lines",
-    "runtime",
 ]
 
 
@@ -167,7 +166,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: str
     description: str = ""
     predictors: tuple[str, ...] = ("shell", "contracts")
-    normalisers: tuple[Normaliser, ...] = ("ansi", "redraw", "trailing-blanks", "echoed-command", "blank-edges")
+    normalisers: tuple[Normaliser, ...] = get_args(Normaliser)
     min_coverage: float = 0.01
     classes: tuple[ContentClass, ...] = ("deterministic", "pre-existing")
     domains: dict[str, Rules] = {}

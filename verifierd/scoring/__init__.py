@@ -1,24 +1,44 @@
 """Distances between prediction and reality, each pure and one measure a file."""
 
+from functools import cache
+
 from verifierd.fusion import DEFAULT
 from verifierd.policy import Policy
 from verifierd.scoring.contracts import contracts
+from verifierd.scoring.counting import counting, unheeded
 from verifierd.scoring.repeat import stale
 from verifierd.scoring.simulator import failure, role_break
 from verifierd.scoring.status import error_flip
 from verifierd.scoring.surprise import Surprise
 from verifierd.scoring.text import Normalised
 from verifierd.stages import Scorer
-from verifierd.types import Step
+from verifierd.types import History, Prediction, Score, Step
 
 __all__ = ("open_scorers",)
 
 
 def open_scorers(policy: Policy) -> tuple[Scorer, ...]:
-    """The scorers of a policy, in the order in which their evidence is told."""
+    """The scorers of a policy, in the order in which their evidence is told; each follows the rules of the step."""
+    comparing = cache(Normalised)
 
-    def calibrated(step: Step) -> bool:
-        return policy.calibration is not None and policy.rules(step).surprise is not False
+    def normalised(history: History, step: Step, prediction: Prediction) -> Score:
+        rules = policy.rules(step)
+        names, classes = rules.normalisers or (), rules.classes or ()
+        # What only a run can tell is compared by its form unless it counts.
+        score = comparing(names if "runtime" in classes else (*names, "runtime"))(history, step, prediction)
+        if prediction.certain or not score.signals:
+            return score
+        return counting(score, unheeded(history, step, prediction, classes))
 
-    surprise = Surprise(policy.surprise or DEFAULT, calibrated=calibrated)
-    return (failure, role_break, error_flip, Normalised(policy.normalisers), contracts, surprise, stale)
+    judged = Surprise(
+        policy.surprise or DEFAULT,
+        calibrated=lambda _step: policy.calibration is not None,
+        classes=lambda step: policy.rules(step).classes or (),
+    )
+
+    def surprise(history: History, step: Step, prediction: Prediction) -> Score:
+        if prediction.likelihood is not None and not policy.rules(step).surprise:
+            return Score(name="surprise", reason="the policy counts no surprise here")
+        return judged(history, step, prediction)
+
+    return (failure, role_break, error_flip, normalised, contracts, surprise, stale)

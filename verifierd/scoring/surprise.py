@@ -1,12 +1,14 @@
 """How surprised a model was by the observation: one fused score, and the places that it would not have written."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from verifierd.fusion import Fusion
+from verifierd.scoring.classes import Content
+from verifierd.scoring.counting import counted, touched, unheeded
 from verifierd.types import Abstain, History, Likelihood, Prediction, Score, Signal, Step
 
 __all__ = ("CERTAIN", "Surprise")
@@ -29,13 +31,21 @@ class Surprise:
     Args:
         fusion: What makes one score of the tokens.
         calibrated: Is it known for such a step?
+        classes: The kinds of content that count for such a step.
     """
 
-    def __init__(self, fusion: Fusion, *, calibrated: Callable[[Step], bool]) -> None:
+    def __init__(
+        self,
+        fusion: Fusion,
+        *,
+        calibrated: Callable[[Step], bool],
+        classes: Callable[[Step], Collection[str]] = lambda _step: tuple(Content),
+    ) -> None:
         self._fusion = fusion
         self._calibrated = calibrated
+        self._classes = classes
 
-    def __call__(self, _history: History, step: Step, prediction: Prediction) -> Score:
+    def __call__(self, history: History, step: Step, prediction: Prediction) -> Score:
         found = prediction.likelihood
         if found is None:
             return Score(name="surprise", reason="no model was asked")
@@ -44,13 +54,13 @@ class Surprise:
             return Score(name="surprise", reason=f"the log cut the observation ({step.elided})")
         if prediction.failed is not None:
             return Score(name="surprise", reason="the model failed")
-        value = self._fusion.score(found)
+        idle = unheeded(history, step, prediction, self._classes(step))
         calibrated = self._calibrated(step)
         guessed = prediction.text is None
-        places = _Places(found, step)
+        places = _Places(found, step, np.array([*touched(found, idle), False]))
         return Score(
             name="surprise",
-            value=value,
+            value=self._fusion.score(counted(found, idle)),
             coverage=places.covered() if calibrated else 0.0,
             abstain=Abstain.UNCALIBRATED if guessed and not calibrated else None,
             signals=(*places.suspect(), *places.surprising()) if guessed else (),
@@ -60,8 +70,9 @@ class Surprise:
 class _Places:
     """Where in the observation the tokens stand."""
 
-    def __init__(self, found: Likelihood, step: Step) -> None:
+    def __init__(self, found: Likelihood, step: Step, idle: NDArray[np.bool_]) -> None:
         self._found = found
+        self._idle = idle  # what of them does not count
         self._start = len(step.observation) - len(step.observation.lstrip())
         self._end = max(self._start, len(step.observation.rstrip()))
         self._bounds = (*found.starts, self._end)
@@ -84,7 +95,7 @@ class _Places:
     def suspect(self) -> Iterator[Signal]:
         """The first token that the model would not have given."""
         found = self._found
-        if found.expected is None:
+        if found.expected is None or self._idle[found.agreed]:
             return
         surprisal = found.surprisal[found.agreed]
         expected = f"“{found.expected}”" if found.expected else "the end of the output"
@@ -100,7 +111,7 @@ class _Places:
         surprisal, top = _array(self._found.surprisal), _array(self._found.top)
         if surprisal.size != top.size:
             return []
-        places = np.flatnonzero((top <= _NATS) & (surprisal > _NATS))
+        places = np.flatnonzero((top <= _NATS) & (surprisal > _NATS) & ~self._idle)
         breaks = np.flatnonzero(np.diff(places) > 1) + 1
         runs = [(run[0], run[-1], float(surprisal[run].max())) for run in np.split(places, breaks) if run.size]
         shown = sorted(sorted(runs, key=lambda run: -run[2])[:_MOST])
