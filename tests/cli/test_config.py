@@ -83,6 +83,26 @@ def test_check_refuses_what_run_would(tmp_path: Path) -> None:
         assert message in done.stderr
 
 
+def test_check_reads_the_policy(tmp_path: Path) -> None:
+    """The policy is told with what it quotes; one with an unknown key or predictor is refused, with its place."""
+    path, mine = tmp_path / "c.toml", tmp_path / "mine.toml"
+    path.write_text("policy = 'mine.toml'\n")
+    mine.write_text("name = 'mine'\nquotes = 'off'\n")
+    fine = verifierd("config", "check", path).stdout
+    assert "(not calibrated), predictors shell,contracts, quotes off" in fine
+    for text, message in (
+        ("tools.Bash.min-coverge = 1", "unknown field `min-coverge` - at `$.tools.Bash`"),
+        ("predictors = ['shell', 'oracle']", "`predictors` names `oracle`"),
+    ):
+        mine.write_text(f"name = 'mine'\n{text}\n")
+        done = verifierd("config", "check", path)
+        assert (done.returncode, done.stdout) == (78, "")
+        assert f"{mine}: " in done.stderr
+        assert message in done.stderr
+    path.write_text("policy = 'mine.toml'\npredictor = 'shell'\n")
+    assert "predictors shell, quotes short" in verifierd("config", "check", path).stdout
+
+
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     """`init` into a folder that does not exist is one message."""
     done = verifierd("config", "init", tmp_path / "nowhere" / "c.toml")

@@ -7,7 +7,7 @@ import click
 from verifierd import policy
 from verifierd.adapters import FORMATS
 from verifierd.config import Config, load
-from verifierd.errors import ConfigError
+from verifierd.errors import ConfigError, PolicyError
 from verifierd.predictors import PREDICTORS
 
 __all__ = ("TEMPLATE", "command", "require_known")
@@ -83,12 +83,20 @@ def check(file: Path) -> None:
     config = load(file)
     require_known(config, str(file))
     chosen = policy.load(config.policy)
+    chain = config.predictor or ",".join(chosen.predictors)
+    for name in [] if config.predictor else chosen.predictors:
+        if name not in PREDICTORS:
+            raise PolicyError(
+                f"{config.policy}: `predictors` names `{name}`, which is not known",
+                hint=f"Known: {', '.join(PREDICTORS)}.",
+            )
     click.echo(f"{file}: fine")
     for source in config.sources:
         click.echo(f"  watches {', '.join(source.paths)} from {source.start}")
     if not config.sources:
         click.echo("  watches nothing: it names no sources, and no agent's folder exists here")
-    click.echo(f"  policy {chosen.id}, predictors {config.predictor or ','.join(chosen.predictors)}")
+    state = "calibrated" if chosen.calibration is not None else "not calibrated"
+    click.echo(f"  policy {chosen.id} ({state}), predictors {chain}, quotes {config.quotes or chosen.quotes}")
     if config.http.enabled:
         click.echo(f"  serves http://{config.http.host}:{config.http.port}")
 
