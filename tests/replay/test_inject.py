@@ -154,6 +154,24 @@ def test_changes_are_seeded(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "step"),
+    [
+        *((kind, STEP) for kind in (*FAULTS, *BENIGN)),
+        ("timestamps", _step(3, "started at 23:58:01\n")),
+        ("timestamps", _step(3, "started at 23:59:01\n")),
+        ("durations", _step(3, "1 passed in 2s\n")),
+        ("listing_order", _step(3, "a\nb\n", command="find .")),
+        ("entity_changed", _step(3, "a.py\n")),
+    ],
+)
+def test_eligible_is_no_matter_of_luck(kind: str, step: Step) -> None:
+    """Whether a change can be made depends on the step, not on the seed."""
+    made = {inject(kind, step, HISTORY, POOL, seed=seed) is not None for seed in range(12)}
+
+    assert made == {eligible(kind, step, HISTORY, POOL)}
+
+
+@pytest.mark.parametrize(
     ("kind", "step", "before"),
     [
         ("stale", _step(3, "two \n"), HISTORY),

@@ -3,7 +3,7 @@
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from verifierd.replay.edits import Case, Edit, Kind, decoded, lines, reads, replaced, shuffled, whole
@@ -11,6 +11,8 @@ from verifierd.scoring.contracts import uncoloured
 from verifierd.scoring.equality import unordered
 
 __all__ = ("BENIGN",)
+
+_TRIES = 30  # by chance what is drawn may be what stood there
 
 
 def _white_space(case: Case, draw: random.Random) -> Iterator[Edit]:
@@ -77,10 +79,10 @@ def _timestamps(case: Case, draw: random.Random) -> Iterator[Edit]:
     inside = [any(start <= first and last <= end for start, end in found) for first, last in every]
     if not every or not all(inside):
         return
-    minutes = draw.randrange(1, 60)
-    new = replaced(case.text, every, lambda old: _later(old, minutes))
-    if len(new) == len(case.text):
-        yield whole(case, new)
+    for minutes in shuffled(range(1, 60), draw):
+        later = {case.text[start:end]: _later(case.text[start:end], minutes) for start, end in every}
+        if all(later.values()):
+            yield whole(case, replaced(case.text, every, later.__getitem__))
 
 
 def _later(clock: str, minutes: int) -> str:
@@ -92,10 +94,10 @@ def _later(clock: str, minutes: int) -> str:
 def _redrawn_values(case: Case, draw: random.Random, *rules: str) -> Iterator[Edit]:
     """Every value that some rules find is another one of its form, the same wherever it stands."""
     spans = [] if _copied(case) else case.passing(*rules)
-    if not spans:
-        return
-    new = {old: _redrawn(old, draw) for old in sorted({case.text[start:end] for start, end in spans})}
-    yield whole(case, replaced(case.text, spans, new.__getitem__))
+    values = sorted({case.text[start:end] for start, end in spans})
+    for _ in range(_TRIES if values else 0):
+        new = {old: _redrawn(old, draw) for old in values}
+        yield whole(case, replaced(case.text, spans, new.__getitem__))
 
 
 def _redrawn(value: str, draw: random.Random) -> str:
@@ -129,7 +131,7 @@ def _temp_names(case: Case, draw: random.Random) -> Iterator[Edit]:
 def _durations(case: Case, draw: random.Random) -> Iterator[Edit]:
     """What took some time took another; units stay."""
     spans = [] if _copied(case) else case.passing("duration")
-    if spans:
+    for _ in range(_TRIES if spans else 0):
         yield whole(case, replaced(case.text, spans, lambda old: _DIGIT.sub(lambda _: draw.choice("123456789"), old)))
 
 
@@ -152,14 +154,20 @@ def _listing_order(case: Case, draw: random.Random) -> Iterator[Edit]:
     groups: dict[str, list[str]] = {}
     for line in listed:
         groups.setdefault(line.partition(":")[0] if kind == "files" else line, []).append(line)
+    for _ in range(_TRIES):
+        paths = _read_again(list(groups), draw)
+        yield Edit(0, len("\n".join(listed)), "\n".join(line for path in paths for line in groups[path]))
+
+
+def _read_again(paths: Sequence[str], draw: random.Random) -> list[str]:
+    """Paths in the order of another walk through their folders."""
     places: dict[str, float] = {}
 
     def place(path: str) -> tuple[float, ...]:
         names = path.rstrip("/").split("/")
         return tuple(places.setdefault("/".join(names[: n + 1]), draw.random()) for n in range(len(names)))
 
-    new = "\n".join(line for path in sorted(groups, key=place) for line in groups[path])
-    yield Edit(0, len("\n".join(listed)), new)
+    return sorted(paths, key=place)
 
 
 BENIGN: Mapping[str, Kind] = {
