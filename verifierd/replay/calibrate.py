@@ -442,7 +442,11 @@ _TERM = re.compile(r"\[surprise\.terms\.([\w-]+)\]\nweight = (\S+)\nmean = (\S+)
 
 def toml(policy: Policy) -> str:
     """A policy as a document: lists in few lines, and each statistic's weight on one."""
-    text = tomli_w.dumps(_told(msgspec.to_builtins(policy)))
+    document = _told(msgspec.to_builtins(policy))
+    for last in ("surprise", "calibration"):  # what is long stands at the end
+        if last in document:
+            document[last] = document.pop(last)
+    text = tomli_w.dumps(document)
     terms = [f"{name} = {{ weight = {w}, mean = {m}, scale = {s} }}\n" for name, w, m, s in _TERM.findall(text)]
     text = _LIST.sub(lambda found: _packed(found[1].replace(",", "").split()), text)
     if terms:
