@@ -95,7 +95,7 @@ class TestDecide:
         memory, verdict = _decide([MATCH, CONTRADICTION], step=_step(4))
 
         assert (verdict.verdict, verdict.reason) == (VerdictKind.OFF_PATH, "contradiction")
-        assert memory == Memory(decided=1, contradictions=1, first=4)
+        assert memory == Memory(decided=1, contradictions=1, first=4, alarmed=True)
 
     def test_an_error_flip_is_the_strongest_reason(self) -> None:
         """Where text and status are contradicted, the status names the reason; all signals are told in their order."""
@@ -191,7 +191,19 @@ class TestDecide:
             None,
             Alarm(statistic=2.0, threshold=1.0, raised=True, new=True, first_bad=1),
         ]
-        assert memory == Memory(decided=3, contradictions=2, first=1)
+        assert memory == Memory(decided=3, contradictions=2, first=1, alarmed=True)
+
+    def test_an_alarm_is_raised_once_whatever_policies_follow_each_other(self) -> None:
+        """A policy that is exchanged in mid-trajectory neither loses an alarm nor raises it again."""
+        patient, strict = Policy(name="patient", alarm_after=5), Policy(name="strict")
+        memory, first = _decide([CONTRADICTION], policy=patient)
+        memory, second = _decide([CONTRADICTION], policy=strict, memory=memory, step=_step(2))
+        memory, third = _decide(
+            [CONTRADICTION], policy=Policy(name="other", alarm_after=2), memory=memory, step=_step(3)
+        )
+
+        raised = [(alarm.raised, alarm.new) for verdict in (first, second, third) if (alarm := verdict.alarm)]
+        assert raised == [(False, False), (True, True), (True, False)]
 
     def test_everything_is_carried(self) -> None:
         """A verdict holds who said what of which step, what it cost and where the step came from."""

@@ -250,12 +250,16 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
         contradictions: Steps in which something certain was contradicted.
         first: Index of the first of them, 0 if there is none.
         evidence: What has gathered against the calibration.
+        calibration: Hash of that calibration; another one gathers anew.
+        alarmed: The trajectory has alarmed; it does so once, whatever policies follow each other.
     """
 
     decided: int = 0
     contradictions: int = 0
     first: int = 0
     evidence: Evidence = Evidence()
+    calibration: str = ""
+    alarmed: bool = False
 
 
 def load(name: str) -> Policy:
@@ -332,23 +336,27 @@ def decide(
         The new memory and the verdict.
     """
     signals = tuple(signal for score in scores for signal in score.signals)
-    evidence, judged = _against_clean(policy, memory.evidence, step, scores)
+    calibration = "" if policy.calibration is None else policy.calibration.hash
+    gathered = memory.evidence if memory.calibration == calibration else Evidence()
+    evidence, judged = _against_clean(policy, gathered, step, scores)
     kind, reason = _judge(policy, step, prediction, scores, judged)
-    contradicted = kind is VerdictKind.OFF_PATH and not judged.suspect
-    before, memory = (
-        memory,
-        Memory(
-            decided=memory.decided + (kind is not VerdictKind.ABSTAIN),
-            contradictions=memory.contradictions + contradicted,
-            first=memory.first or (step.index if contradicted else 0),
-            evidence=evidence,
-        ),
+    contradicted = any(score.violated for score in scores) and kind is VerdictKind.OFF_PATH
+    now = Memory(
+        decided=memory.decided + (kind is not VerdictKind.ABSTAIN),
+        contradictions=memory.contradictions + contradicted,
+        first=memory.first or (step.index if contradicted else 0),
+        evidence=evidence,
+        calibration=calibration,
+        alarmed=memory.alarmed,
     )
+    alarm = _alarm(policy, now, scored=evidence is not gathered, contradicted=contradicted)
+    if alarm is not None and alarm.raised:
+        now = msgspec.structs.replace(now, alarmed=True)
     step_id = step.step_id
     values = [score.value for score in scores if score.value is not None]
     surprise = _surprise(scores)
     learnt = None if policy.calibration is None else policy.calibration.learnt
-    return memory, Verdict(
+    return now, Verdict(
         verdict_id=digest(step_id, policy.id, predictor, model or ""),
         step_id=step_id,
         trajectory=step.trajectory,
@@ -364,7 +372,7 @@ def decide(
         threshold=learnt.step_level if learnt is not None and surprise is not None else None,
         status_checked=any(score.status_checked for score in scores),
         signals=signals,
-        alarm=_alarm(policy, before, memory, contradicted=contradicted),
+        alarm=alarm,
         action=step.action.text,
         predicted=prediction.text,
         observed=step.observation,
@@ -431,18 +439,25 @@ def _judge(
     return VerdictKind.ABSTAIN, next(iter(refused), prediction.abstain or Abstain.UNPREDICTABLE)
 
 
-def _alarm(policy: Policy, before: Memory, now: Memory, *, contradicted: bool) -> Alarm | None:
-    """The trajectory's alarm: by the calibrated evidence, before calibration by what was certain."""
+def _alarm(policy: Policy, now: Memory, *, scored: bool, contradicted: bool) -> Alarm | None:
+    """The trajectory's alarm: by the calibrated evidence, before calibration by what was certain.
+
+    Args:
+        policy: The thresholds.
+        now: What is remembered, this step included, but for its alarm.
+        scored: The step counted as evidence.
+        contradicted: It contradicted something certain.
+    """
     learnt = None if policy.calibration is None else policy.calibration.learnt
     if learnt is not None and learnt.level is not None:
-        if now.evidence is before.evidence:
+        if not scored:
             return None
         raised = policy.alarms and now.evidence.alarm > 0
         return Alarm(
             statistic=now.evidence.statistic,
             threshold=learnt.level,
             raised=raised,
-            new=raised and before.evidence.alarm == 0,
+            new=raised and not now.alarmed,
             first_bad=now.evidence.first_bad,
         )
     if not contradicted:
@@ -452,7 +467,7 @@ def _alarm(policy: Policy, before: Memory, now: Memory, *, contradicted: bool) -
         statistic=float(now.contradictions),
         threshold=float(policy.alarm_after),
         raised=raised,
-        new=raised and before.contradictions == policy.alarm_after,
+        new=raised and not now.alarmed,
         first_bad=now.first if raised else 0,
     )
 
