@@ -1,16 +1,19 @@
 """Which characters count where something was guessed."""
 
+import itertools
 import math
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from verifierd.policy import Policy, Rules
 from verifierd.scoring import open_scorers
-from verifierd.scoring.counting import counted, counting, unheeded
+from verifierd.scoring.classes import runtime
+from verifierd.scoring.counting import counted, counting, heeded, idle
 from verifierd.types import Action, History, Likelihood, Origin, Prediction, Score, Signal, Step
 
 ALL = ("deterministic", "pre-existing", "runtime")
@@ -53,24 +56,43 @@ def _policy(**keys: Any) -> Policy:
     return msgspec.convert({"name": "p", **keys}, Policy)
 
 
-class TestUnheeded:
-    """The spans whose class does not count."""
+class TestIdle:
+    """The tokens whose content does not count."""
 
-    def test_is_the_rest(self) -> None:
-        """What only a run can tell does not count where it is not named; all counts where all is named."""
-        step = _step("at 2026-01-02T03:04:05Z done")
-        prediction = Prediction(predictor="x")
+    TEXT = "at 2026-01-02T03:04:05Z done"
 
-        assert unheeded(History(step.key), step, prediction, ALL[:2]) == [(3, 23)]
-        assert unheeded(History(step.key), step, prediction, ALL) == []
+    @pytest.mark.parametrize(
+        ("kinds", "gone"),
+        [
+            (ALL, [False, False, False, False]),
+            (ALL[:2], [False, True, False, False]),
+            (("deterministic",), [False, True, True, False]),
+            (("pre-existing",), [True, True, False, False]),
+            (("runtime",), [True, False, True, False]),
+            ((), [True, True, True, False]),
+        ],
+    )
+    def test_each_class(self, kinds: tuple[str, ...], gone: list[bool]) -> None:
+        """A word that the model knew, a time, a word that it could not know, and the end, which always counts."""
+        step = _step(self.TEXT)
+        found = msgspec.structs.replace(_likelihood(self.TEXT, 1.0), entropy=(0.1, 0.1, 3.0, 3.0))
 
-    def test_what_a_model_cannot_know(self) -> None:
-        """Where its entropy is high the content is pre-existing."""
-        step = _step("some words")
-        unsure = Prediction(predictor="x", likelihood=_likelihood(step.observation, 1.0, entropy=3.0))
+        assert idle(History(step.key), step, found, kinds).tolist() == gone
 
-        assert unheeded(History(step.key), step, unsure, ("deterministic",)) == [(0, 10)]
-        assert unheeded(History(step.key), step, unsure, ("pre-existing",)) == []
+    def test_what_the_history_fixes(self) -> None:
+        """A time that was shown counts, though the model does not know it."""
+        step, history = _step(self.TEXT), History(("native", "t"))
+        history.append(_step("it is 2026-01-02T03:04:05Z"))
+        found = msgspec.structs.replace(_likelihood(self.TEXT, 1.0), entropy=(0.1, 3.0, 3.0, 3.0))
+
+        assert idle(history, step, found, ("deterministic",)).tolist() == [False, False, True, False]
+
+    def test_without_places_all_counts(self) -> None:
+        """It is not known which tokens to leave out."""
+        step = _step(self.TEXT)
+        found = msgspec.structs.replace(_likelihood(self.TEXT, 1.0), starts=())
+
+        assert not idle(History(step.key), step, found, ()).any()
 
 
 class TestCounted:
@@ -84,56 +106,63 @@ class TestCounted:
         top=(9.0, 10.0, 11.0, 12.0),
     )
 
-    @pytest.mark.parametrize(
-        ("spans", "kept"),
-        [
-            ([], (1.0, 2.0, 3.0, 4.0)),
-            ([(4, 8)], (1.0, 3.0, 4.0)),
-            ([(3, 5)], (3.0, 4.0)),
-            ([(0, 1), (9, 10)], (2.0, 4.0)),
-            ([(0, 99)], (4.0,)),
-        ],
-    )
-    def test_tokens_that_touch_a_span_go(self, spans: list[tuple[int, int]], kept: tuple[float, ...]) -> None:
-        """And with them their entropies; the end of the answer always stays."""
-        found = counted(self.FOUND, spans)
+    def test_idle_tokens_go(self) -> None:
+        """And with them their entropies; what a server did not tell stays untold."""
+        found = counted(self.FOUND, np.array([False, True, False, False]))
 
-        assert found.surprisal == kept
-        assert found.entropy == tuple(value + 4 for value in kept)
-        assert found.varentropy == ()
+        assert found == Likelihood(surprisal=(1.0, 3.0, 4.0), entropy=(5.0, 7.0, 8.0), top=(9.0, 11.0, 12.0))
 
-    def test_without_places_all_stay(self) -> None:
-        """It is not known which tokens to leave out."""
-        found = msgspec.structs.replace(self.FOUND, starts=())
+    def test_all_may_count(self) -> None:
+        """Then nothing changes."""
+        assert counted(self.FOUND, np.zeros(4, np.bool_)) == self.FOUND
 
-        assert counted(found, [(0, 99)]) == found
+    def test_both_at_once(self) -> None:
+        """What a prediction's model found of what counts; without a model nothing."""
+        step = _step(TestIdle.TEXT)
+        found = _likelihood(step.observation, 1.0)
+
+        assert heeded(History(step.key), step, Prediction(predictor="x"), ALL) is None
+        left = heeded(History(step.key), step, Prediction(predictor="x", likelihood=found), ALL[:2])
+        assert left is not None
+        assert len(left.surprisal) == len(found.surprisal) - 1
 
 
-@given(st.lists(st.integers(0, 60), max_size=8), st.lists(st.integers(0, 60), unique=True, max_size=12))
-def test_counted_drops_what_touches(starts: list[int], edges: list[int]) -> None:
-    """The same as looking at each token and each span."""
-    starts, edges = sorted({0, *starts}), sorted(edges)
-    spans = list(zip(edges[::2], edges[1::2], strict=False))
-    bounds = [*starts, 1000]
-    found = Likelihood(starts=tuple(starts), surprisal=tuple(float(place) for place in range(len(bounds))))
+@given(st.lists(st.sampled_from(["at ", "2026-01-02T03:04:05Z", " x", "y"]), max_size=12), st.data())
+def test_tokens_belong_to_what_they_touch(pieces: list[str], data: st.DataObject) -> None:
+    """However the model cuts the text into tokens: the same as looking at each token and each span."""
+    text = "".join(pieces)
+    starts = sorted(data.draw(st.sets(st.integers(0, max(0, len(text) - 1)), max_size=12)) | {0})
+    step = _step(text)
+    found = Likelihood(starts=tuple(starts), surprisal=(1.0,) * (len(starts) + 1))
 
-    left = [
-        float(place)
-        for place in range(len(starts))
-        if not any(start < bounds[place + 1] and bounds[place] < end for start, end in spans)
+    free, _ = runtime(text, step, ())
+    touched = [
+        any(start < after and before < end for start, end, _ in free)
+        for before, after in itertools.pairwise([*starts, max(1, len(text))])
     ]
-    assert counted(found, spans).surprisal == (*left, float(len(starts)))
+    assert idle(History(step.key), step, found, ALL[:2]).tolist() == [*touched, False]
 
 
 @pytest.mark.parametrize(
     ("place", "stays"),
-    [((2, 5), False), ((3, 4), False), ((1, 3), True), ((5, 5), True), ((3, 3), False), (None, True)],
+    [
+        ((3, 23), False),
+        ((4, 9), False),
+        ((2, 9), True),
+        ((23, 23), True),
+        ((3, 3), True),
+        ((9, 9), False),
+        (None, True),
+    ],
 )
-def test_signals_in_a_span_go(place: tuple[int, int] | None, *, stays: bool) -> None:
+def test_signals_of_what_does_not_count_go(place: tuple[int, int] | None, *, stays: bool) -> None:
     """What reaches out of it stays, and so does what has no place."""
     score = Score(name="s", signals=(Signal(name="suspect", value=1.0, span=place),))
+    step = _step(TestIdle.TEXT)
+    guess = Prediction(predictor="x", text="y")
 
-    assert bool(counting(score, [(0, 1), (2, 5), (7, 9)]).signals) is stays
+    assert bool(counting(score, History(step.key), step, guess, ALL[:2]).signals) is stays
+    assert counting(score, History(step.key), step, guess, ALL) == score
 
 
 class TestRules:

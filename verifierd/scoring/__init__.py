@@ -5,7 +5,7 @@ from functools import cache
 from verifierd.fusion import DEFAULT
 from verifierd.policy import Policy
 from verifierd.scoring.contracts import contracts
-from verifierd.scoring.counting import counting, unheeded
+from verifierd.scoring.counting import counting
 from verifierd.scoring.repeat import stale
 from verifierd.scoring.simulator import failure, role_break
 from verifierd.scoring.status import error_flip
@@ -26,9 +26,7 @@ def open_scorers(policy: Policy) -> tuple[Scorer, ...]:
         names, classes = rules.normalisers or (), rules.classes or ()
         # What only a run can tell is compared by its form unless it counts.
         score = comparing(names if "runtime" in classes else (*names, "runtime"))(history, step, prediction)
-        if prediction.certain or not score.signals:
-            return score
-        return counting(score, unheeded(history, step, prediction, classes))
+        return score if prediction.certain else counting(score, history, step, prediction, classes)
 
     judged = Surprise(
         policy.surprise or DEFAULT,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from verifierd.fusion import Fusion
 from verifierd.scoring.classes import Content
-from verifierd.scoring.counting import counted, touched, unheeded
+from verifierd.scoring.counting import counted, idle
 from verifierd.types import Abstain, History, Likelihood, Prediction, Score, Signal, Step
 
 __all__ = ("CERTAIN", "Surprise")
@@ -54,13 +54,13 @@ class Surprise:
             return Score(name="surprise", reason=f"the log cut the observation ({step.elided})")
         if prediction.failed is not None:
             return Score(name="surprise", reason="the model failed")
-        idle = unheeded(history, step, prediction, self._classes(step))
+        gone = idle(history, step, found, self._classes(step))
         calibrated = self._calibrated(step)
         guessed = prediction.text is None
-        places = _Places(found, step, np.array([*touched(found, idle), False]))
+        places = _Places(found, step, gone)
         return Score(
             name="surprise",
-            value=self._fusion.score(counted(found, idle)),
+            value=self._fusion.score(counted(found, gone)),
             coverage=places.covered() if calibrated else 0.0,
             abstain=Abstain.UNCALIBRATED if guessed and not calibrated else None,
             signals=(*places.suspect(), *places.surprising()) if guessed else (),
@@ -70,9 +70,9 @@ class Surprise:
 class _Places:
     """Where in the observation the tokens stand."""
 
-    def __init__(self, found: Likelihood, step: Step, idle: NDArray[np.bool_]) -> None:
+    def __init__(self, found: Likelihood, step: Step, gone: NDArray[np.bool_]) -> None:
         self._found = found
-        self._idle = idle  # what of them does not count
+        self._gone = gone  # what of them does not count
         self._start = len(step.observation) - len(step.observation.lstrip())
         self._end = max(self._start, len(step.observation.rstrip()))
         self._bounds = (*found.starts, self._end)
@@ -95,7 +95,7 @@ class _Places:
     def suspect(self) -> Iterator[Signal]:
         """The first token that the model would not have given."""
         found = self._found
-        if found.expected is None or self._idle[found.agreed]:
+        if found.expected is None or self._gone[found.agreed]:
             return
         surprisal = found.surprisal[found.agreed]
         expected = f"“{found.expected}”" if found.expected else "the end of the output"
@@ -111,7 +111,7 @@ class _Places:
         surprisal, top = _array(self._found.surprisal), _array(self._found.top)
         if surprisal.size != top.size:
             return []
-        places = np.flatnonzero((top <= _NATS) & (surprisal > _NATS) & ~self._idle)
+        places = np.flatnonzero((top <= _NATS) & (surprisal > _NATS) & ~self._gone)
         breaks = np.flatnonzero(np.diff(places) > 1) + 1
         runs = [(run[0], run[-1], float(surprisal[run].max())) for run in np.split(places, breaks) if run.size]
         shown = sorted(sorted(runs, key=lambda run: -run[2])[:_MOST])
