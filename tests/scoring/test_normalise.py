@@ -295,14 +295,15 @@ class TestNormalisers:
         ("text", "expected"),
         [
             ("/home/me/project/a.py:3: x", "/project/a.py:3: x"),
-            ("in /private/var/folders/4n/2f7p_n0fft/T/pytest-1/x", "in /pytest-1/x"),
+            ("in /private/var/folders/4n/2f7p_n0fft/T/pytest-1/x", "in /T/pytest-1/x"),
+            ("(/private/tmp/a) (/var/tmp/b) (/tmp/c)", "(/tmp/a) (/tmp/b) (/tmp/c)"),
             ("C:\\Users\\me\\a.txt", "\\a.txt"),
             ("~/a ~", "/a ~"),
             ("http://example.com/tmp/x /tmp", "http://example.com/tmp/x /tmp"),
         ],
     )
     def test_path_roots(self, text: str, expected: str) -> None:
-        """Where a home or temporary folder is goes; what stands in it stays."""
+        """Where a home or a folder for temporary files is goes; what stands in it stays."""
         assert expected == _value(text, "path-roots")
 
 

@@ -47,6 +47,7 @@ HIGH_ENTROPY = 1.5
 _WINDOW = 1_000_000  # characters of the latest steps in which a literal counts as shown
 _BEFORE, _AFTER = 200, 80  # characters of its line in which a word that a match needs may stand
 _MARKS = bytes.maketrans(b"\"'`,;()[]{}<>|=", b" " * 15)
+_MARK = "\ue000"  # of no alphabet, and may stand in JSON
 _REMEDY = "policies/classes/README.md explains every key."
 
 
@@ -283,7 +284,7 @@ def masked(text: str, step: Step, history: Sequence[Step] = ()) -> tuple[str, in
     last = 0
     for start, end, rule in free:
         before = text[last:start]
-        pieces += [f"{before.rstrip(' ')} " if before.endswith(" ") else before, f"\0{rule}\0"]
+        pieces += [f"{before.rstrip(' ')} " if before.endswith(" ") else before, f"{_MARK}{rule}{_MARK}"]
         last = end
         while text.startswith("  ", last):
             last += 1

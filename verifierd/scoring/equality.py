@@ -51,25 +51,32 @@ def equal(
         The names of the comparisons that were needed, and how many characters of what came are known by their form
         only; None if the texts differ.
     """
+    if expected == observed:
+        return [], 0
     if max(len(expected), len(observed)) > _LONGEST:
         return None
-    needed: list[str] = []
-    formal = 0
-    if expected == observed:
-        return needed, formal
-    for name in names:
-        if name == "runtime":
-            # Names of forms stand in for what only a run can tell, for all that follows.
-            one, (two, count) = masked(expected, step, history)[0], masked(observed, step, history)
-            if one != expected or two != observed:
-                needed.append(name)
-                expected, observed, formal = one, two, count
-            if expected == observed:
-                return needed, formal
-    for name in names:
-        if name != "runtime" and EQUALITIES[name](expected, observed, step):
-            return [*needed, name], formal
+    others = [name for name in names if name != "runtime"]
+    if (found := _first(others, expected, observed, step)) is not None:
+        return [found], 0
+    if "runtime" not in names:
+        return None
+    return _by_form(others, expected, observed, step, history)
+
+
+def _by_form(
+    names: Sequence[str], expected: str, observed: str, step: Step, history: Sequence[Step]
+) -> tuple[list[str], int] | None:
+    # Names of forms stand in for what only a run can tell.
+    one, (two, formal) = masked(expected, step, history)[0], masked(observed, step, history)
+    if one == two:
+        return ["runtime"], formal
+    if (one, two) != (expected, observed) and (found := _first(names, one, two, step)) is not None:
+        return ["runtime", found], formal
     return None
+
+
+def _first(names: Sequence[str], expected: str, observed: str, step: Step) -> str | None:
+    return next((name for name in names if EQUALITIES[name](expected, observed, step)), None)
 
 
 def _json_order(expected: str, observed: str, _step: Step) -> bool:
