@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from verifierd.errors import PolicyError
-from verifierd.policy import DOMAINS, Memory, Policy, decide, load, names
+from verifierd.policy import DOMAINS, Asking, ContentClass, Memory, Policy, Rules, decide, load, names
 from verifierd.types import (
     Abstain,
     Action,
@@ -54,6 +54,10 @@ def _step(index: int = 1, **changed: Any) -> Step:
         origin=Origin(path="t.jsonl", offset=5),
     )
     return msgspec.structs.replace(step, **changed)
+
+
+def _named(tool: str, domain: str = "terminal") -> Step:
+    return _step(action=Action(tool=tool, input="ls", command="ls"), domain=domain)
 
 
 def _decide(
@@ -415,6 +419,84 @@ class TestPolicy:
 
         with pytest.raises(PolicyError, match="missing required field `name`"):
             load(str(path))
+
+
+class TestRules:
+    """What holds for a step."""
+
+    POLICY = Policy(
+        name="test",
+        min_coverage=0.1,
+        domains={"mcp": Rules(min_coverage=0.2, surprise=False)},
+        tools={"ask": Rules(min_coverage=0.3), "tell": Rules(classes=())},
+    )
+
+    @pytest.mark.parametrize(
+        ("tool", "domain", "coverage", "surprise", "classes"),
+        [
+            ("bash", "terminal", 0.1, True, POLICY.classes),
+            ("bash", "mcp", 0.2, False, POLICY.classes),
+            ("ask", "mcp", 0.3, False, POLICY.classes),
+            ("ask", "terminal", 0.3, True, POLICY.classes),
+            ("tell", "mcp", 0.2, False, ()),
+        ],
+    )
+    def test_a_tool_goes_before_its_domain(
+        self, tool: str, domain: str, coverage: float, *, surprise: bool, classes: tuple[ContentClass, ...]
+    ) -> None:
+        """And that before the policy; what one leaves open the next says."""
+        for _ in range(2):  # the second time it is remembered
+            assert self.POLICY.rules(_named(tool, domain)) == Rules(
+                normalisers=self.POLICY.normalisers, min_coverage=coverage, classes=classes, surprise=surprise
+            )
+
+    def test_names_of_tools_fill_no_memory(self) -> None:
+        """They come from logs, and there may be any number."""
+        policy = msgspec.structs.replace(self.POLICY)
+
+        for number in range(5000):
+            policy.rules(_named(f"t{number}"))
+
+        assert policy.rules(_named("ask")).min_coverage == 0.3
+        assert len(policy._resolved) <= 1024
+
+    def test_the_least_coverage_is_the_tools(self) -> None:
+        """What is enough for one tool is not for another."""
+        part = Score(name="contracts", value=0.0, coverage=0.25)
+
+        verdicts = {tool: _decide([part], step=_named(tool), policy=self.POLICY)[1].verdict for tool in ("bash", "ask")}
+
+        assert verdicts == {"bash": VerdictKind.ON_PATH, "ask": VerdictKind.ABSTAIN}
+
+
+class TestMeasure:
+    """What a calibration depends on."""
+
+    @pytest.mark.parametrize(
+        ("change", "same"),
+        [
+            ({"name": "other", "description": "x"}, True),
+            ({"alarms": False}, True),
+            ({"alarm_after": 3}, True),
+            ({"quotes": "off"}, True),
+            ({"predictors": ("shell",)}, True),
+            ({"asking": Asking(deadline=1.0)}, True),
+            ({"asking": Asking(screen=True)}, False),
+            ({"min_coverage": 0.5}, False),
+            ({"classes": ()}, False),
+            ({"normalisers": ()}, False),
+            ({"tools": {"bash": Rules(surprise=False)}}, False),
+        ],
+    )
+    def test_only_what_makes_scores_counts(self, change: dict[str, Any], *, same: bool) -> None:
+        """Predictors and model are compared by themselves, alarms and quotes change no score."""
+        policy = Policy(name="test")
+
+        assert (msgspec.structs.replace(policy, **change).measure == policy.measure) is same
+
+    def test_shadow_measures_as_default(self) -> None:
+        """What is calibrated with one holds for the other."""
+        assert load("shadow").measure == load("default").measure
 
 
 class TestLoad:

@@ -30,7 +30,7 @@ def idle(history: History, step: Step, found: Likelihood, kinds: Collection[str]
     free, fixed = runtime(step.observation, step, history)
     bounds = np.array([*found.starts, max(len(step.observation), found.starts[-1])])
     loose = _touched(bounds, free)
-    if _USUAL <= set(kinds):  # no entropy decides between them
+    if set(kinds) >= _USUAL:  # no entropy decides between them
         return np.append(loose, False)
     unsure = np.zeros(count - 1, np.bool_)
     if len(found.entropy) == count:
@@ -82,7 +82,7 @@ def counting(score: Score, history: History, step: Step, prediction: Prediction,
     """
     if not score.signals or len(set(kinds)) == len(Content):
         return score
-    if _USUAL <= set(kinds):
+    if set(kinds) >= _USUAL:
         spans = [(start, end) for start, end, _ in runtime(step.observation, step, history)[0]]
     else:
         found = classes(step.observation, step, history, prediction)
