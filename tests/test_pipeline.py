@@ -50,6 +50,38 @@ async def test_steps_come_in_the_order_of_the_log(tmp_path: Path) -> None:
         assert [verdict.seq for verdict in it.verdicts] == list(range(1, 13))
 
 
+async def test_a_model_is_asked_about_several_trajectories_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trajectories of one file wait together, so that a model takes them in one pass; the log's order stays."""
+    path = tmp_path / "a.jsonl"
+    names = ("left", "middle", "right")
+    lines = zip(*(counter(name, 4) for name in names), strict=True)
+    path.write_bytes(jsonl(*(line for together in lines for line in together)))
+    waiting, most, seen = 0, 0, []
+
+    async def predict(self: ScriptedPredictor, history: History, step: Step) -> Prediction:
+        nonlocal waiting, most
+        assert self.model is not None
+        waiting += 1
+        most = max(most, waiting)
+        await anyio.lowlevel.checkpoint()
+        seen.append(
+            [(before.trajectory, before.index) for before in history]
+            == [(step.trajectory, index) for index in range(1, step.index)]
+        )
+        waiting -= 1
+        return guess(None)
+
+    monkeypatch.setattr(ScriptedPredictor, "model", "m", raising=False)
+    monkeypatch.setattr(ScriptedPredictor, "predict", predict)
+    async with bench() as it:
+        await it.drain(path)
+        assert most == 3
+        assert seen == [True] * 12
+        assert it.order == [(name, n) for n in range(1, 5) for name in names]
+
+
 async def test_a_wrong_observation_is_off_path_and_later_steps_are_not(tmp_path: Path) -> None:
     """One changed count is the one contradiction; the file that grew on is counted right again."""
     path = tmp_path / "a.jsonl"

@@ -10,7 +10,7 @@ It sees protocols, never implementations, so the daemon and a replay run the ver
 
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 
@@ -339,15 +339,68 @@ class Pipeline:
     ) -> tuple[bool, list[StoredStep], list[Verdict], list[Raised]]:
         """Whether all steps were taken, those to keep; the verdicts on those that nobody judged before, and alarms."""
         known = await self._store.known(steps) if steps else {}
-        stored: list[StoredStep] = []
-        verdicts: list[Verdict] = []
-        alarms: list[Raised] = []
+        whole, planned = self._plan(reading, steps, live, claims, known)
+        stored: dict[int, StoredStep] = {}
+        verdicts: dict[int, Verdict] = {}
+
+        async def follow(places: Iterable[int]) -> None:
+            for place in places:
+                step, run, judge = planned[place]
+                held = live[_strand(step)]
+                if run != held.history.run:
+                    held.history = History(step.key, run=run)
+                    held.memory = Memory()
+                if judge:
+                    verdicts[place] = await self._judge(held, step)
+                held.history.append(step)
+                stored[place] = StoredStep(step=step, run=run, ordinal=held.history.total)
+
+        strands: dict[_Strand, list[int]] = {}
+        for place, (step, _, _) in enumerate(planned):
+            strands.setdefault(_strand(step), []).append(place)
+        if (
+            len(strands) > 1 and self._bench.judge.predictor.model is not None
+        ):  # a model takes several trajectories in one pass
+            async with anyio.create_task_group() as tasks:
+                for places in strands.values():
+                    tasks.start_soon(follow, places)
+        else:
+            await follow(range(len(planned)))
+        alarms = [
+            Raised(
+                key=planned[place][0].key,
+                run=planned[place][1],
+                verdict_id=verdict.verdict_id,
+                step=verdict.step,
+                alarm=verdict.alarm,
+            )
+            for place, verdict in sorted(verdicts.items())
+            if verdict.alarm is not None and verdict.alarm.new
+        ]
+        return (
+            whole,
+            [stored[place] for place in sorted(stored)],
+            [verdicts[place] for place in sorted(verdicts)],
+            alarms,
+        )
+
+    def _plan(
+        self,
+        reading: Reading,
+        steps: Sequence[Step],
+        live: dict[_Strand, _Live],
+        claims: set[str],
+        known: Mapping[str, int | None],
+    ) -> tuple[bool, list[tuple[Step, int, bool]]]:
+        """Whether all steps are taken; each one's run and whether it is to be judged, without what was read before."""
+        planned: list[tuple[Step, int, bool]] = []
         done: set[tuple[str, int]] = set()
+        runs = {strand: held.history.run for strand, held in live.items()}
+        begun = {strand for strand, held in live.items() if held.history.total}
         for step in steps:
-            held = live[_strand(step)]
-            step_id, copy_id = step.step_id, step.copy_id
-            run = held.history.run
-            if _numbered(step) and step.index == 1 and held.history.total:
+            strand, step_id, copy_id = _strand(step), step.step_id, step.copy_id
+            run = runs[strand]
+            if _numbered(step) and step.index == 1 and strand in begun:
                 run = self._newest[step.key] + 1  # the same name, a new run: nothing of the old one holds
             if (step_id, run) in done or known.get(step_id) == run:
                 self._metrics.source_events_total.labels("duplicate").inc()
@@ -360,25 +413,17 @@ class Pipeline:
                 judge = step.origin.offset >= reading.judge_from
             if judge and self._limit is not None:
                 if not self._limit:
-                    return False, stored, verdicts, alarms
+                    return False, planned
                 self._limit -= 1
-            if run != held.history.run:
-                held.history = History(step.key, run=run)
-                held.memory = Memory()
-                self._newest[step.key] = run
-            done.add((step_id, run))
+            if run != runs[strand]:
+                runs[strand] = self._newest[step.key] = run
             if judge:
                 self._claimed |= ids
                 claims |= ids
-                verdict = await self._judge(held, step)
-                verdicts.append(verdict)
-                if (alarm := verdict.alarm) is not None and alarm.new:
-                    alarms.append(
-                        Raised(key=step.key, run=run, verdict_id=verdict.verdict_id, step=step.index, alarm=alarm)
-                    )
-            held.history.append(step)
-            stored.append(StoredStep(step=step, run=run, ordinal=held.history.total))
-        return True, stored, verdicts, alarms
+            begun.add(strand)
+            done.add((step_id, run))
+            planned.append((step, run, judge))
+        return True, planned
 
     def _file(self, reading: Reading, end: int) -> FileState:
         return FileState(
