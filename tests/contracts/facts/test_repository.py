@@ -112,7 +112,7 @@ def test_what_git_may_print_is_obeyed(command: str, observation: str) -> None:
         ("git diff -- src", "diff --git a/resrc/a b/resrc/a\n"),
         ("git commit -m 'Fix it'", "[main 1a2b3c4] Make it\n"),
         ("git rev-parse HEAD", "HEAD\n"),
-        ("gh pr view --json title,body", '{"title":"x","body":"y"}\n'),
+        ("gh pr view --json title,body", '{"title":"x","number":3}\n'),
         ("gh api repos/a/b/pulls --jq '.[] | {id}'", "1\n"),
     ],
 )
