@@ -39,6 +39,28 @@ def _score(step: Step, past: list[Step]) -> Score:
     return foreign(history, step, PREDICTION)
 
 
+@pytest.mark.parametrize(
+    ("action", "observation"),
+    [
+        (_bash("ls -la src"), '{"tool": "bash", "input": "ls -la src"}'),
+        (_tool("Read", file_path="/w/a.py"), '{"name": "Read", "arguments": {"file_path": "/w/a.py"}}'),
+        (_tool("Read", file_path="/w/a.py"), '{"file_path": "/w/a.py"}\n'),
+    ],
+)
+def test_the_call_itself(action: Action, observation: str) -> None:
+    """What was asked comes back as JSON instead of an answer."""
+    signals = _score(_step(1, action, observation), []).signals
+
+    assert [signal.detail for signal in signals] == ["is the call, not its result"]
+
+
+def test_an_answer_that_holds_what_was_given() -> None:
+    """One field of the call among others is an answer."""
+    step = _step(1, _tool("add", name="x", size="3"), '{"name": "x", "size": "3", "id": "7"}')
+
+    assert not _score(step, []).signals
+
+
 def test_another_object() -> None:
     """A field that the action gave comes back with another value."""
     text = json.dumps({"status": "open", "order_id": "#W22"})
@@ -53,7 +75,13 @@ def test_another_object() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['{"order_id": "#W11"}', '{"id": "9"}', "order #W11 of user order_id: #W22", "no order\n", '{"note": "order_id"}'],
+    [
+        '{"order_id": "#W11", "status": "open"}',
+        '{"id": "9"}',
+        "order #W11 of user order_id: #W22",
+        "no order\n",
+        '{"note": "order_id"}',
+    ],
 )
 def test_the_object_that_was_asked_for(text: str) -> None:
     """What holds the value that was given, or does not repeat the field, is no other object."""
