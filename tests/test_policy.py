@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from verifierd.calibration import Scored, Trajectory, calibrate
 from verifierd.errors import PolicyError
-from verifierd.policy import DOMAINS, Asking, ContentClass, Memory, Policy, Rules, decide, load, names
+from verifierd.fusion import Fusion, Term
+from verifierd.policy import DOMAINS, Asking, Calibrated, ContentClass, Memory, Policy, Rules, decide, load, names
 from verifierd.types import (
     Abstain,
     Action,
@@ -548,3 +550,40 @@ def test_every_abstention_has_a_word_of_its_own() -> None:
     words = [str(word) for word in itertools.chain(Abstain, VerdictKind)]
 
     assert len(set(words)) == len(words)
+
+
+def test_what_scores_depend_on_has_a_hash() -> None:
+    """A name, a description, alarms and quotes change no score; normalisers, weights and the way of asking do."""
+    policy = load("default")
+    same = msgspec.structs.replace(
+        policy, name="x", description="y", alarms=False, alarm_after=3, quotes="off", predictors=("mlx",)
+    )
+    others = (
+        msgspec.structs.replace(policy, normalisers=("ansi",)),
+        msgspec.structs.replace(policy, surprise=Fusion(terms={"mean": Term(weight=1.0)})),
+        msgspec.structs.replace(policy, asking=msgspec.structs.replace(policy.asking, wrapper="none")),
+    )
+
+    assert same.measure == policy.measure
+    assert len({policy.measure, *(other.measure for other in others)}) == 4
+
+
+def test_a_calibration_of_another_judge_is_told() -> None:
+    """Each thing that differs, in words; nothing where there is none, or no calibration."""
+    policy = load("default")
+    learnt = calibrate([Trajectory("t", (Scored("Bash", "terminal", 0.0),))])
+    made = Calibrated(
+        date="", predictor="shell,mlx", model="m@1", policy=policy.id, measure=policy.measure, learnt=learnt
+    )
+    calibrated = msgspec.structs.replace(policy, calibration=made)
+    changed = msgspec.structs.replace(calibrated, min_coverage=0.5)
+
+    assert policy.unlike("shell", None) == ()
+    assert calibrated.unlike("shell,mlx", "m@1") == ()
+    assert calibrated.unlike("shell", None) == (
+        "the chain of predictors was shell,mlx, and is shell",
+        "the model was m@1, and is none",
+    )
+    assert [text.split(" was ")[0] for text in changed.unlike("shell,mlx", "m@1")] == [
+        "what else of the policy makes the scores"
+    ]

@@ -235,7 +235,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if made is None:
             return ()
         compared = (
-            ("the predictors", made.predictor, predictor),
+            ("the chain of predictors", made.predictor, predictor),
             ("the model", made.model or "none", model or "none"),
             ("what else of the policy makes the scores", made.measure, self.measure),
         )

@@ -39,7 +39,7 @@ def test_a_policy_is_written_and_used(clean: Path, tmp_path: Path) -> None:
     assert "its calibration is of another judge" not in replayed.stderr
 
     other = verifierd("replay", clean, "--policy", out, "--predictor", "shell,contracts", "--json")
-    assert other.stderr.count("its calibration is of another judge: the predictors was shell, and is shell,contr") == 1
+    assert other.stderr.count("of another judge: the chain of predictors was shell, and is shell,contracts") == 1
 
 
 def test_people_are_told(clean: Path, tmp_path: Path) -> None:

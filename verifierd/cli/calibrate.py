@@ -116,7 +116,11 @@ def command(
         sys.exit(1)
 
 
-reworded(command, out="The policy file to write; an existing one is replaced.", limit="Take about N steps, no more.")
+reworded(
+    command,
+    out="The policy file to write; an existing one is replaced.",
+    limit="Take whole trajectories of at most N steps in all.",
+)
 
 
 async def _learnt(found: list[Run], judging: Judging, options: Options) -> Learnt:
