@@ -1,6 +1,7 @@
 """The documents in `policies/` load, and their reference is complete."""
 
 import itertools
+import re
 import tomllib
 from pathlib import Path
 from typing import get_args
@@ -9,8 +10,9 @@ import msgspec
 import pytest
 
 from verifierd import policy
+from verifierd.calibration import Calibration
 from verifierd.errors import PolicyError
-from verifierd.policy import DOMAINS, Asking, ContentClass, Normaliser, Policy, Rules
+from verifierd.policy import DOMAINS, Asking, Calibrated, ContentClass, Normaliser, Policy, Rules
 from verifierd.scoring import open_scorers
 
 FOLDER = Path(__file__).parents[1] / "policies"
@@ -86,6 +88,15 @@ def test_the_reference_names_every_key() -> None:
     """`policies/README.md` has a row for each key and for no other."""
     assert sorted(_reference()) == sorted([*KEYS, *(f"asking.{key}" for key in ASKING)])
     assert sorted(_rows("key of a rule")) == RULES
+
+
+def test_the_reference_explains_what_was_learnt() -> None:
+    """Each key of the table that `verifierd calibrate` writes is named in the table of its keys."""
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert "`learnt.missing`" in text  # beside the level that it stands for
+    named = {"missing", *re.findall("[a-z-]+", " ".join(_rows("key of `calibration`")))}
+
+    assert {field.encode_name for kind in (Calibrated, Calibration) for field in msgspec.structs.fields(kind)} <= named
 
 
 @pytest.mark.parametrize(
