@@ -1,5 +1,7 @@
 """What the observation must obey, part by part."""
 
+import pytest
+
 from tests.helpers import ran
 from verifierd.scoring.contracts import contracts
 from verifierd.types import Check, Constraint, History, Prediction, Score
@@ -67,3 +69,26 @@ def test_what_is_not_judged() -> None:
     """Without constraints, and where the log cut the observation, nothing is said."""
     assert _score("a") == Score(name="contracts", reason="no constraints")
     assert not _score("a", _contains("x"), elided="middle").violated
+
+
+@pytest.mark.parametrize("end", [" \n", "\r\n", "\t \n"])
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        Constraint(rule="r", check=Check.EVERY_LINE, text="[ab]$", power=0.9),
+        Constraint(rule="r", check=Check.EQUALS, text="a\nb\n", power=0.9),
+        Constraint(rule="r", check=Check.CONTAINS, text="a\nb", power=0.9),
+        Constraint(rule="r", check=Check.KNOWN_LINES, known={1: "a", 2: "b"}, power=0.9),
+    ],
+)
+def test_blanks_at_the_ends_of_lines(constraint: Constraint, end: str) -> None:
+    """They break nothing and cover nothing, whether they came or were expected."""
+    score = _score(f"a{end}b{end}", constraint)
+
+    assert not score.violated
+    assert score.coverage == _score("a\nb\n", constraint).coverage > 0
+
+
+def test_another_line_with_blanks_is_another_line() -> None:
+    """Blanks excuse nothing else."""
+    assert _score("a \nx \n", Constraint(rule="r", check=Check.EVERY_LINE, text="[ab]$")).violated

@@ -59,18 +59,17 @@ def unpaired(expected: str, observed: str) -> list[Difference]:
     Lines that came are compared with lines that are missing in order; the rest of the missing ones is one difference
     at the end.
     """
-    spare = Counter(expected.splitlines())
+    spare = Counter(expected.split("\n"))
     extra: list[tuple[int, str]] = []
     place = 0
-    for line in observed.splitlines(keepends=True):
-        bare = line.rstrip("\r\n")
-        if spare[bare] > 0:
-            spare[bare] -= 1
+    for line in observed.split("\n"):
+        if spare[line] > 0:
+            spare[line] -= 1
         else:
-            extra.append((place, bare))
-        place += len(line)
+            extra.append((place, line))
+        place += len(line) + 1
     missing: list[str] = []
-    for line in expected.splitlines():
+    for line in expected.split("\n"):
         if spare[line] > 0:
             spare[line] -= 1
             missing.append(line)

@@ -24,7 +24,8 @@ class Normalised:
     """
 
     def __init__(self, normalisers: Sequence[str]) -> None:
-        removing = tuple(name for name in normalisers if name in NORMALISERS)
+        # A prompt can only be told from what was predicted once the echo before it is gone.
+        removing = tuple(sorted((name for name in normalisers if name in NORMALISERS), key=_after(normalisers)))
         comparing = tuple(name for name in normalisers if name in EQUALITIES)
         if unknown := set(normalisers) - {*removing, *comparing}:
             raise KeyError(*unknown)
@@ -64,6 +65,14 @@ class Normalised:
         if found is None:
             return Score(name="normalised", reason=f"the log cut the observation ({step.elided})")
         return _equal([*needed, *found[0]], 1.0)
+
+
+def _after(names: Sequence[str]) -> Callable[[str], float]:
+    """The order given, but that prompts go after an echoed command."""
+    places = {name: float(place) for place, name in enumerate(names)}
+    if "prompts" in places and "echoed-command" in places:
+        places["prompts"] = max(places["prompts"], places["echoed-command"] + 0.5)
+    return lambda name: places[name]
 
 
 def _different(
