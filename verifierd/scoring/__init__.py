@@ -6,6 +6,8 @@ from verifierd.fusion import DEFAULT
 from verifierd.policy import Policy
 from verifierd.scoring.contracts import contracts
 from verifierd.scoring.counting import counting
+from verifierd.scoring.foreign import foreign
+from verifierd.scoring.injection import injection
 from verifierd.scoring.repeat import stale
 from verifierd.scoring.simulator import failure, role_break
 from verifierd.scoring.status import error_flip
@@ -39,4 +41,4 @@ def open_scorers(policy: Policy) -> tuple[Scorer, ...]:
             return Score(name="surprise", reason="the policy counts no surprise here")
         return judged(history, step, prediction)
 
-    return (failure, role_break, error_flip, normalised, contracts, surprise, stale)
+    return (failure, role_break, error_flip, normalised, contracts, surprise, stale, foreign, injection)
