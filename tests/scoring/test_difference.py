@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from verifierd.scoring.difference import differences, distance, spread
+from verifierd.scoring.difference import differences, distance, spread, unpaired
 
 LINES = st.sampled_from(
     ["a\n", "b\n", "ab\n", "\n", "a", "b", "x\r\n", "\u2028", "\x85y", "\x0bz\x1c", "\ud800", "e\u0301\n"]
@@ -132,3 +132,26 @@ def test_spread_is_no_more_than_what_was_exchanged(before: str, was: str, now: s
 
     assert found <= len(was) + len(now)
     assert (found == 0) == (was == now)
+
+
+class TestUnpaired:
+    """Lines whose order says nothing."""
+
+    @given(lines=st.lists(st.sampled_from(["a", "b", "", "x\x0by"]), max_size=9), data=st.data())
+    def test_no_order_is_a_difference(self, lines: list[str], data: st.DataObject) -> None:
+        """The same lines, each as often, do not differ."""
+        assert unpaired("\n".join(lines), "\n".join(data.draw(st.permutations(lines)))) == []
+
+    @given(expected=TEXTS, observed=TEXTS)
+    def test_spans_lie_in_the_text(self, expected: str, observed: str) -> None:
+        """Each is within the text that came, and texts whose lines differ have one."""
+        found = unpaired(expected, observed)
+
+        assert all(0 <= one.start <= one.end <= len(observed) for one in found)
+        assert bool(found) == (sorted(expected.split("\n")) != sorted(observed.split("\n")))
+
+    def test_pairs(self) -> None:
+        """What came in place of what is missing is narrowed to what differs; the rest that is missing comes last."""
+        found = unpaired("one\ntwo\nten\nsix", "ten\ntwx\none")
+
+        assert [(one.start, one.end, one.expected) for one in found] == [(6, 7, "o"), (11, 11, "six\n")]

@@ -386,3 +386,15 @@ class TestNormalised:
     def test_words(self, predicted: str, observed: str, detail: str) -> None:
         """Each difference is told in one sentence that quotes at most 80 characters a side."""
         assert [detail] == [signal.detail for signal in _score(predicted, observed, certain=True).signals]
+
+    @pytest.mark.parametrize("certain", [True, False])
+    @pytest.mark.parametrize(
+        "unit", ["a\n", "12:34:56 ", '{"a":', "[1,", "/tmp/x-1 ", "me@h:~$ find .\n", "\u20261 lines truncated\u2026"]
+    )
+    def test_hostile(self, unit: str, *, certain: bool) -> None:
+        """Long texts of what each comparison looks for are compared in time about linear in them, else in minutes."""
+        text = unit * (200_000 // len(unit))
+
+        score = _scored(f"{text}x\n", _step(f"y{text}", command="find ."), certain=certain)
+
+        assert score.violated is certain

@@ -77,7 +77,7 @@ def unpaired(expected: str, observed: str) -> list[Difference]:
         _narrow(missing[number] if number < len(missing) else "", line, at)
         for number, (at, line) in enumerate(extra[:_MOST_SPANS])
     ]
-    rest = "\n".join(missing[len(extra) :])
+    rest = "".join([f"{line}\n" for line in missing[len(extra) :]])
     if rest and len(found) < _MOST_SPANS:
         found.append(Difference(start=len(observed), end=len(observed), expected=rest))
     return found
