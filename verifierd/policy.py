@@ -440,7 +440,10 @@ def _judge(
 
 
 def _alarm(policy: Policy, now: Memory, *, scored: bool, contradicted: bool) -> Alarm | None:
-    """The trajectory's alarm: by the calibrated evidence, before calibration by what was certain.
+    """The trajectory's alarm: by what was certain, and by the calibrated evidence.
+
+    Calibration leaves trajectories with a contradiction out, as not clean, so its level says nothing of these: they
+    alarm as before calibration.
 
     Args:
         policy: The thresholds.
@@ -449,26 +452,18 @@ def _alarm(policy: Policy, now: Memory, *, scored: bool, contradicted: bool) -> 
         contradicted: It contradicted something certain.
     """
     learnt = None if policy.calibration is None else policy.calibration.learnt
-    if learnt is not None and learnt.level is not None:
-        if not scored:
-            return None
-        raised = policy.alarms and now.evidence.alarm > 0
-        return Alarm(
-            statistic=now.evidence.statistic,
-            threshold=learnt.level,
-            raised=raised,
-            new=raised and not now.alarmed,
-            first_bad=now.evidence.first_bad,
-        )
-    if not contradicted:
+    level = None if learnt is None else learnt.level
+    if not contradicted and (level is None or not scored):
         return None
-    raised = policy.alarms and now.contradictions > policy.alarm_after
+    certain = now.contradictions > policy.alarm_after
+    raised = policy.alarms and (certain or (level is not None and now.evidence.alarm > 0))
+    suspected = [place for place in (now.first if certain else 0, now.evidence.first_bad) if place]
     return Alarm(
-        statistic=float(now.contradictions),
-        threshold=float(policy.alarm_after),
+        statistic=float(now.contradictions) if level is None else now.evidence.statistic,
+        threshold=float(policy.alarm_after) if level is None else level,
         raised=raised,
         new=raised and not now.alarmed,
-        first_bad=now.first if raised else 0,
+        first_bad=min(suspected, default=0) if raised else 0,
     )
 
 
