@@ -137,3 +137,13 @@ class TestStructure:
 
         assert score.value is None
         assert score.reason
+
+    @pytest.mark.parametrize("certain", [True, False])
+    def test_values_of_one_form(self, *, certain: bool) -> None:
+        """Another port is no difference to a guess."""
+        step = _step('{"port": 63794, "ok": true}')
+
+        prediction = Prediction(predictor="p", text='{"ok": true, "port": 63793}', certain=certain)
+        score = structure(History(step.key), step, prediction)
+
+        assert bool(score.signals) is certain

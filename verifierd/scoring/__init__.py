@@ -11,6 +11,7 @@ from verifierd.scoring.injection import injection
 from verifierd.scoring.repeat import stale
 from verifierd.scoring.simulator import failure, role_break
 from verifierd.scoring.status import error_flip
+from verifierd.scoring.structure import structure
 from verifierd.scoring.surprise import Surprise
 from verifierd.scoring.text import Normalised
 from verifierd.stages import Scorer
@@ -41,4 +42,4 @@ def open_scorers(policy: Policy) -> tuple[Scorer, ...]:
             return Score(name="surprise", reason="the policy counts no surprise here")
         return judged(history, step, prediction)
 
-    return (failure, role_break, error_flip, normalised, contracts, surprise, stale, foreign, injection)
+    return (failure, role_break, error_flip, normalised, structure, contracts, surprise, stale, foreign, injection)

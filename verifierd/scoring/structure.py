@@ -8,6 +8,7 @@ import msgspec
 
 from verifierd.contracts.shapes import decoded
 from verifierd.contracts.tails import visible
+from verifierd.scoring.classes import masked
 from verifierd.types import History, Prediction, Score, Signal, Step
 
 __all__ = ("Change", "changes", "structure")
@@ -49,22 +50,35 @@ class Change(NamedTuple):
         return f"{place}: expected {_short(self.expected)}, observed {_short(self.observed)}"
 
 
-def structure(_history: History, step: Step, prediction: Prediction) -> Score:
-    """The share of values that differ, where prediction and observation are JSON objects or lists both."""
+def structure(history: History, step: Step, prediction: Prediction) -> Score:
+    """The share of values that differ, where prediction and observation are JSON objects or lists both.
+
+    Where it is a guess, another value of the same form is not told if only a run can tell it.
+    """
     if prediction.text is None:
         return Score(name="structure", reason="no predicted text")
     found = changes(prediction.text, visible(step))
     if found is None:
         return Score(name="structure", reason="not JSON on both sides")
     listed, share = found
+    told = [change for change in listed if prediction.certain or not _of_one_form(change, step, history)]
     return Score(
         name="structure",
-        value=share,
+        value=share if told else 0.0,
         signals=tuple(
             Signal(name=f"json_{change.kind}", value=1.0, span=(change.start, change.end), detail=change.words)
-            for change in listed
+            for change in told
         ),
     )
+
+
+def _of_one_form(change: Change, step: Step, history: History) -> bool:
+    if change.kind != "changed" or isinstance(change.expected, dict | list):
+        return False
+    key = next((part for part in reversed(change.path) if isinstance(part, str)), "")
+    texts = [f'"{key}": {_json(value)}' for value in (change.expected, change.observed)]
+    one, two = (masked(text, step, history)[0] for text in texts)
+    return one == two
 
 
 def changes(expected: str, observed: str) -> tuple[list[Change], float] | None:
@@ -203,6 +217,10 @@ def _written(path: _Path) -> str:
     return f"`${''.join(parts)}`"
 
 
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode("utf-8", "replace")
+
+
 def _short(value: Any) -> str:
-    text = msgspec.json.encode(value).decode("utf-8", "replace")
+    text = _json(value)
     return f"{text[:_LONGEST_VALUE]}…" if len(text) > _LONGEST_VALUE else text
