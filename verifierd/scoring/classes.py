@@ -232,7 +232,7 @@ def runtime(
     found = _found(rules, text, step.action.command)
     if not found:
         return [], []
-    asked = _literals(step.action.text, None, rules)
+    asked = _asked(rules, step.action.text)
     free: list[tuple[int, int, str]] = []
     fixed: list[tuple[int, int, str]] = []
     for item in found:
@@ -417,6 +417,12 @@ def _split(text: str) -> list[bytes]:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+@lru_cache(maxsize=64)
+def _asked(rules: Rules, text: str) -> set[bytes]:
+    """Several texts are compared for one action."""
+    return _literals(text, None, rules)
 
 
 @lru_cache(maxsize=256)

@@ -59,6 +59,11 @@ class Text:
         """This text without the slices of `value` given, ascending and disjoint."""
         if not cuts:
             return self
+        if len(self.kept) == 1:  # nearly always, and fast
+            first, last = self.kept[0]
+            starts, ends = [0, *(end for _, end in cuts)], [*(start for start, _ in cuts), last - first]
+            pieces = zip(starts, ends, strict=True)
+            return Text(self.original, [(first + start, first + end) for start, end in pieces if start < end])
         kept: list[tuple[int, int]] = []
         slices = iter(self.kept)
         first, last = next(slices, (0, 0))
