@@ -16,7 +16,7 @@ run: $(VENV)/.run
 	$(BIN)/verifierd run --config deploy/quickstart.toml
 
 test: $(VENV)/.dev
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

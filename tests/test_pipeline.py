@@ -481,7 +481,9 @@ def calibrated() -> Policy:
     return msgspec.structs.replace(load("default"), calibration=made)
 
 
-@pytest.mark.parametrize("policy", [load("default"), calibrated()], ids=["default", "calibrated"])
+@pytest.mark.parametrize(
+    "policy", [load("default"), msgspec.structs.replace(calibrated(), alarm_after=99)], ids=["default", "calibrated"]
+)
 async def test_an_alarm_is_raised_once_however_often_it_is_restarted(tmp_path: Path, policy: Policy) -> None:
     """Restarted after every step, a trajectory alarms at the step at which it alarms undisturbed, once, and is kept."""
     path = tmp_path / "a.jsonl"
