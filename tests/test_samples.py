@@ -143,4 +143,4 @@ async def test_departures_are_found_once() -> None:
 async def test_agents_logs_hold_decided_steps(name: str) -> None:
     """Some steps of each agent's sample are decided, too, although nothing tells which shell ran them."""
     judged = await verdicts_of(path for path in SAMPLES if format_of(path) == name)
-    assert sum(verdict.verdict is VerdictKind.ON_PATH for _, verdict in judged) >= 3
+    assert sum(verdict.verdict is VerdictKind.ON_PATH for _, verdict in judged) >= 2

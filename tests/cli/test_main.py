@@ -183,7 +183,7 @@ def test_a_trajectory_without_a_shell_abstains(tmp_path: Path) -> None:
         (["run", "--once", "LOG", "--policy", "nonsense"], 78, "no policy is called `nonsense`"),
         (["run", "--once", "LOG", "--policy", "./nowhere.toml"], 78, "cannot read the policy"),
         (["run", "--config", "nowhere.toml"], 78, "nowhere.toml: cannot read the configuration"),
-        (["replay", "LOG", "--policy", "nonsense"], 78, "Bundled policies: default, strict"),
+        (["replay", "LOG", "--policy", "nonsense"], 78, "Bundled policies: default, mcp, shadow, strict"),
         (["replay", "LOG", "--predictor", "nonsense"], 2, "no predictor is called `nonsense`"),
         (["replay", "LOG", "--predictor", "shell,oracle"], 2, "no predictor is called `oracle`"),
         (["replay", "LOG", "--predictor", "recorded"], 1, "--predictions"),
