@@ -192,8 +192,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if unknown := self.domains.keys() - set(DOMAINS):
             raise ValueError(f"no domain is called `{min(unknown)}`; there are: {', '.join(DOMAINS)}")
 
-    def rules(self, step: Step) -> Rules:
-        """What holds for a step: the tool's rules, else the domain's, else the policy's."""
+    def rules(self, step: Step | Verdict) -> Rules:
+        """What holds for a step, or held for its verdict: the tool's rules, else the domain's, else the policy's."""
         known, place = self._resolved, (step.tool, step.domain)
         if place not in known:
             rules = Rules(
@@ -205,6 +205,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 known.clear()
             known[place] = rules
         return known[place]
+
+    def calibrated_for(self, step: Step) -> bool:
+        """Is it known how surprised a model is by what is true of such steps? Not where none was asked."""
+        made = self.calibration
+        return made is not None and bool(made.learnt.reference.find(step.tool, step.domain))
 
     @cached_property
     def _resolved(self) -> dict[tuple[str, str], Rules]:

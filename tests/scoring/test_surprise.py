@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from verifierd.calibration import Scored, Trajectory, calibrate
 from verifierd.fusion import DEFAULT, Fusion, Term
-from verifierd.policy import Policy, Rules
+from verifierd.policy import Calibrated, Policy, Rules
 from verifierd.scoring import open_scorers
 from verifierd.scoring.surprise import CERTAIN, Surprise
 from verifierd.types import Abstain, Action, History, Likelihood, Origin, Prediction, Score, Step
@@ -176,6 +177,22 @@ def test_the_policy_says_how_and_whether() -> None:
         (score,) = [score for score in scores if score.name == "surprise"]
         assert score.value == (fusion or DEFAULT).score(found)
         assert score.abstain is Abstain.UNCALIBRATED
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_calibration_without_a_model_says_nothing_of_one(*, deterministic: bool) -> None:
+    """It holds what rules found; how surprised a model is by what is true stays unknown."""
+    learnt = calibrate([Trajectory("t", (Scored("bash", "terminal", 0.0, deterministic=deterministic),))])
+    made = Calibrated(date="", predictor="shell", policy="p@0", learnt=learnt)
+    prediction = Prediction(predictor="x", likelihood=_tokens(SURE, 9.0, SURE))
+
+    scores = [
+        scorer(History(STEP.key), STEP, prediction) for scorer in open_scorers(Policy(name="p", calibration=made))
+    ]
+
+    (score,) = [score for score in scores if score.name == "surprise"]
+    assert (score.abstain is Abstain.UNCALIBRATED) is deterministic
+    assert (score.coverage > 0.0) is not deterministic
 
 
 _NATS = st.floats(min_value=0.0, max_value=1e308)

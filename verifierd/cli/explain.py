@@ -281,7 +281,7 @@ class _Explanation:
         if policy is None:
             rows.append(f"min-coverage is unknown: {verdict.policy} is not at hand (name its file by --policy)")
         else:
-            least = _min_coverage(policy, verdict)
+            least = policy.rules(verdict).min_coverage or policy.min_coverage
             enough = "reached" if verdict.coverage >= least else "missed"
             rows.append(f"min-coverage {100 * least:g} % for on path: {enough} with {100 * verdict.coverage:.3g} %")
             if learnt is None:
@@ -323,14 +323,6 @@ def _signal(signal: Signal) -> str:
 
 def _label(label: Label) -> str:
     return f"{label.label}, says {label.source} {_time(label.time)}{f': {label.note}' if label.note else ''}"
-
-
-def _min_coverage(policy: Policy, verdict: Verdict) -> float:
-    """The least share that the policy wants of this tool and domain."""
-    for special in (policy.tools.get(verdict.tool), policy.domains.get(verdict.domain)):
-        if special is not None and special.min_coverage is not None:
-            return special.min_coverage
-    return policy.min_coverage
 
 
 def _time(seconds: float) -> str:

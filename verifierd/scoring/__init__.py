@@ -33,7 +33,7 @@ def open_scorers(policy: Policy) -> tuple[Scorer, ...]:
 
     judged = Surprise(
         policy.surprise or DEFAULT,
-        calibrated=lambda _step: policy.calibration is not None,
+        calibrated=policy.calibrated_for,
         classes=lambda step: policy.rules(step).classes or (),
     )
 
