@@ -139,6 +139,7 @@ def injection(history: History, step: Step, _prediction: Prediction) -> Score:
 def _signals(history: History, step: Step) -> Iterator[Signal]:
     text = readable(visible(step))
     asked = pattern(_ASKED).search(readable(step.action.text)) is not None
+    known: dict[str, bool] = {}  # one text may hold the same words ten thousand times
     for sign in _SIGNS:
         if sign.excused and asked:
             continue
@@ -150,7 +151,9 @@ def _signals(history: History, step: Step) -> Iterator[Signal]:
                     continue
                 end += rest.end()
             words = text[start:end].strip()
-            if _known(words, history, step):
+            if words not in known:
+                known[words] = _known(words, history, step)
+            if known[words]:
                 continue
             detail = f"{sign.says}: “{' '.join(words.split())[:80]}”"
             yield Signal(name="injection", value=sign.strength, span=(start, end), detail=detail)
