@@ -12,6 +12,7 @@ looks like.
 import difflib
 import re
 import tomllib
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
@@ -202,10 +203,11 @@ class Rules:
                 if words.isdisjoint(self._programs[number]):
                     continue
             group, needs = self._groups[number], self._needs[number]
-            for match in self._patterns[number].finditer(data):
-                start, end = match.span(group)
-                if start < end and (needs is None or _near(text, start, end, needs)):
-                    found.append((start, -end, number))
+            spans = [match.span(group) for match in self._patterns[number].finditer(data)]
+            if needs is not None and spans:
+                near = _Near(text, data, needs)
+                spans = [span for span in spans if near(*span)]
+            found += [(start, -end, number) for start, end in spans if start < end]
         found.sort()
         kept: list[tuple[int, int, str]] = []
         last = 0
@@ -341,14 +343,26 @@ def _options() -> Any:
     return options
 
 
-def _words(words: Sequence[str]) -> re.Pattern[str]:
-    return re.compile(f"(?<![a-z])(?:{'|'.join(map(re.escape, words))})", re.IGNORECASE)
+def _words(words: Sequence[str]) -> Any:
+    return _compile(f"(?i)(?:^|[^a-z])({'|'.join(map(re.escape, words))})")
 
 
-def _near(text: str, start: int, end: int, words: re.Pattern[str]) -> bool:
-    first = max(text.rfind("\n", max(0, start - _BEFORE), start) + 1, start - _BEFORE, 0)
-    last = text.find("\n", end, end + _AFTER)
-    return words.search(text, first, last if last >= 0 else end + _AFTER) is not None
+class _Near:
+    """Does one of some words stand in the same line, near a match? They are looked for once in a text."""
+
+    def __init__(self, text: str, data: bytes, words: Any) -> None:
+        self._text = text
+        self._spans = [match.span(1) for match in words.finditer(data)]
+        self._starts = [start for start, _ in self._spans]
+
+    def __call__(self, start: int, end: int) -> bool:
+        if not self._spans:
+            return False
+        text = self._text
+        first = max(text.rfind("\n", max(0, start - _BEFORE), start) + 1, start - _BEFORE, 0)
+        last = text.find("\n", end, end + _AFTER)
+        at = bisect_left(self._starts, first)
+        return at < len(self._spans) and self._spans[at][1] <= (last if last >= 0 else end + _AFTER)
 
 
 # --- what the history fixes
