@@ -414,6 +414,14 @@ class TestPolicy:
 
         assert "policies/README.md" in caught.value.hint
 
+    def test_a_hostile_depth_is_an_error(self, tmp_path: Path) -> None:
+        """Not a crash of what reads it."""
+        path = tmp_path / "deep.toml"
+        path.write_text(f'name = "x"\ndeep = {"[" * 5000}{"]" * 5000}\n')
+
+        with pytest.raises(PolicyError, match="too deeply"):
+            load(str(path))
+
     def test_a_name_is_needed(self, tmp_path: Path) -> None:
         """A document without a name is refused."""
         path = tmp_path / "mine.toml"

@@ -244,6 +244,8 @@ def convert(text: str, where: str, kind: type[T], *, remedy: str = _SEE_INIT) ->
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{where}: not TOML: {error}", hint="Mend the line that the message names.") from error
+    except RecursionError as error:
+        raise ConfigError(f"{where}: lists stand in one another too deeply", hint="No setting needs that.") from error
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
