@@ -116,9 +116,12 @@ def test_what_is_no_table(tmp_path: Path, text: str, says: str) -> None:
 
 
 def test_a_missing_table(tmp_path: Path) -> None:
-    """Is an error, too."""
-    with pytest.raises(ConfigError, match="cannot be read"):
-        measured(data=tmp_path / "none.csv")
+    """Is an error, too, and so is a damaged one."""
+    damaged = tmp_path / "damaged.csv.gz"
+    damaged.write_bytes(gzip.compress(b"score\n" * 100)[:15] + b"\xff" * 20)
+    for path in (tmp_path / "none.csv", damaged):
+        with pytest.raises(ConfigError, match="cannot be read"):
+            measured(data=path)
 
 
 def test_a_small_table_gives_smaller_parts(tmp_path: Path) -> None:

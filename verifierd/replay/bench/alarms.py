@@ -7,8 +7,6 @@ Clean trajectories are dealt into reference, level and the rest, on which the ru
 """
 
 import csv
-import gzip
-import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verifierd.calibration import Scored, Table, Trajectory, evaluate_all, fit, rank, required, tabulate
-from verifierd.errors import ConfigError, StateError
+from verifierd.errors import ConfigError
 from verifierd.replay.bench.figures import Results, over_seeds
 from verifierd.replay.bench.suite import Measured, Request
+from verifierd.replay.bench.tables import unpacked, write
 
 __all__ = ("alarms", "read")
 
 _GENERATED = (
     "a generated set: these figures say that the sums are right, and nothing of a verifier; name one with --data"
 )
-_BYTES = 1 << 30
 _LONG = 100
 
 _COLUMNS = {
@@ -202,20 +200,12 @@ def _with_faults(data: _Set, parameters: _Parameters, base: int) -> Results:
 
 def _write(path: Path, data: _Set, marks: Mapping[str, NDArray[np.bytes_]]) -> None:
     """A row a trajectory; of each seed a letter: alarmed, tried (a dot), in the reference, or in the level part."""
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(("trajectory", "steps", "clean", "largest", *marks))
+    rows: list[Sequence[object]] = [("trajectory", "steps", "clean", "largest", *marks)]
     clean = set(data.clean.tolist())
     for place, name in enumerate(data.names):
         seen = (b"".join(marks[rule][place]).decode() for rule in marks)
-        rows.writerow((name, data.table.lengths[place], int(place in clean), data.largest[place], *seen))
-    content = text.getvalue().encode(errors="replace")
-    try:
-        path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
-    except OSError as error:
-        raise StateError(
-            f"{path}: cannot be written: {error.strerror or error}", hint="Name another file after --out."
-        ) from error
+        rows.append((name, data.table.lengths[place], int(place in clean), data.largest[place], *seen))
+    write(path, rows)
 
 
 def read(path: Path) -> tuple[list[Trajectory], list[bool]]:
@@ -272,14 +262,7 @@ def _attempts(steps: Sequence[tuple[float, float | None]]) -> Iterator[list[floa
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            content = file.read(_BYTES + 1)
-    except (OSError, EOFError) as error:
-        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    if len(content) > _BYTES:
-        raise ConfigError(f"{path}: is larger than {_BYTES:,} bytes")
-    lines = content.decode("utf-8-sig", errors="replace").splitlines()
+    lines = unpacked(path).decode("utf-8-sig", errors="replace").splitlines()
     if lines and lines[0].lstrip().startswith("{"):
         for number, line in enumerate(filter(str.strip, lines), 1):
             try:
