@@ -304,10 +304,17 @@ def test_calibrations_are_reproducible() -> None:
     found, again = (calibrate(_made(120, (2, 9), 4), trim=0.02, delta=0.1, alpha=0.1) for _ in range(2))
 
     assert found == again
-    assert found.digest == again.digest
     assert msgspec.json.decode(msgspec.json.encode(found), type=Calibration) == found
     assert found.sizes.trimmed == 2
     assert found.sizes.reference + found.sizes.level + found.sizes.trimmed == found.sizes.trajectories == 120
+
+
+@pytest.mark.parametrize("name", ["delta", "level", "step_level"])
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_what_is_absent_is_not_infinite(name: str, number: float) -> None:
+    """A hash cannot tell the two apart, so such a number would pass for what was learnt."""
+    with pytest.raises(ValueError, match="must be finite"):
+        msgspec.structs.replace(calibrate(_made(5, (2, 3), 4)), **{name: number})
 
 
 def test_perfect_matches_never_alarm() -> None:

@@ -268,10 +268,10 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     alarms: Rate | None = None
     suspects: Rate | None = None
 
-    @property
-    def digest(self) -> str:
-        """Hash of the content."""
-        return hashlib.blake2b(msgspec.json.encode(self), digest_size=8).hexdigest()
+    def __post_init__(self) -> None:
+        # JSON, of which hashes are made, writes what is not finite as it writes what is absent.
+        if not all(number is None or math.isfinite(number) for number in (self.delta, self.level, self.step_level)):
+            raise ValueError("`delta`, `level` and `step-level` must be finite, or absent")
 
 
 class Table(msgspec.Struct, frozen=True, eq=False):
