@@ -178,6 +178,16 @@ async def test_a_policy_is_learnt_and_written(tmp_path: Path) -> None:
     assert max(map(len, toml(learnt.policy).splitlines())) <= 120
 
 
+async def test_empty_rules_are_kept(tmp_path: Path) -> None:
+    """Without them the written policy would be another than the calibrated one, and judging by it would warn."""
+    (tmp_path / "base.toml").write_text('name = "base"\n[domains.web]\n[tools.Bash]\n')
+    choice = Choice(predictor="shell", policy=str(tmp_path / "base.toml"))
+
+    learnt = await calibrated(await runs([sessions(tmp_path, 2)]), choice, Options(), name="mine", date="2026-01-01")
+
+    assert load(saved(learnt, tmp_path)).unlike("shell", None) == ()
+
+
 async def test_a_changed_calibration_is_refused(tmp_path: Path) -> None:
     """A number edited by hand, a hash taken out: the error names what is wrong."""
     learnt = await from_shell(sessions(tmp_path, 42))

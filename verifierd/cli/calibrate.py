@@ -243,5 +243,6 @@ def _inconclusive(learnt: Learnt) -> str:
     return (
         f"INCONCLUSIVE: no alarm level. At --alpha {found.alpha:g} the part that gives it needs {needed:,} clean "
         f"trajectories with a score and has {found.sizes.level:,}; about {learnt.missing:,} more are missing in all. "
-        "Steps are calibrated; until then what is certain alarms as before calibration."
+        f"{'Steps are calibrated; until' if learnt.scored else 'Until'} then what is certain alarms "
+        "as before calibration."
     )

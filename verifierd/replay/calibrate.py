@@ -460,9 +460,9 @@ def toml(policy: Policy) -> str:
 
 
 def _told(value: Any) -> Any:
-    """Without what says nothing: TOML has no None."""
+    """Without what says nothing: TOML has no None. Empty rules stay, as the hash of the policy counts them."""
     if isinstance(value, dict):
-        return {key: _told(inner) for key, inner in value.items() if inner is not None and inner != {}}
+        return {key: _told(inner) for key, inner in value.items() if inner is not None}
     return [_told(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
