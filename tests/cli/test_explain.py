@@ -241,4 +241,5 @@ def test_a_calibrated_policy_is_told_with_what_it_learnt(tmp_path: Path) -> None
         assert f"evidence {verdict['alarm']['statistic']:.4g}, " in told
         assert f"the level {learnt.level:.4g}" in told
         assert ("never alarms" in told) is not alarms
+        assert ("alarms whatever the evidence is" in told) is (alarms and "not above the level" in told)
         assert "not calibrated" not in told

@@ -266,7 +266,8 @@ class _Explanation:
         rows = []
         learnt = self._learnt
         if verdict.score is not None:
-            score = f"score {verdict.score:.4g} (0 is as predicted)"
+            score = f"score {verdict.score:.4g}"
+            score += " of a model's surprise" if verdict.tokens.scored else " (0 is as predicted)"
             if verdict.threshold is not None:
                 over = "above" if verdict.score > verdict.threshold else "not above"
                 score += f", {over} {verdict.threshold:.4g}, which few clean steps of all tools exceed"
@@ -297,6 +298,8 @@ class _Explanation:
             counts = self._policy is not None and (self._learnt is None or self._learnt.level is None)
             what = "contradictions so far," if counts else "evidence"
             rows.append(f"{state}: {what} {now.statistic:.4g}, {over} the level {now.threshold:.4g}")
+            if now.new and now.statistic <= now.threshold:
+                rows.append("what was contradicted is certain, and alarms whatever the evidence is")
             if self._policy is not None and not self._policy.alarms:
                 rows.append("the policy only measures and never alarms")
         else:

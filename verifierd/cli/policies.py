@@ -115,13 +115,15 @@ def _alarms(found: Policy) -> Iterator[str]:
     if not found.alarms:
         yield "never: it only measures"
         return
-    if learnt is not None and learnt.level is not None:
-        yield f"when the evidence of a trajectory exceeds {learnt.level:.4g}, and one of its steps is odd"
-        return
     most = found.alarm_after
     number = f"more than {counted(most, 'contradiction')}" if most else "the first contradiction"
+    first = f"after {number} of something certain in one trajectory"
+    if learnt is not None and learnt.level is not None:
+        yield first
+        yield f"when the evidence of a trajectory exceeds {learnt.level:.4g}, and one of its steps is odd"
+        return
     why = "not calibrated" if learnt is None else "its calibration is inconclusive"
-    yield f"after {number} of something certain in one trajectory ({why}: a model's surprise alone never alarms)"
+    yield f"{first} ({why}: a model's surprise alone never alarms)"
 
 
 def _calibration(found: Policy, made: Calibrated | None) -> Iterator[str]:
