@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from mlx_lm.generate import BatchGenerator, generate_step
 from mlx_lm.models.cache import ArraysCache, KVCache, make_prompt_cache
+from numpy.typing import NDArray
 
 __all__ = ("Network", "Scored", "Snapshot", "greedy", "mergeable", "merged", "prefill", "row", "score")
 
@@ -67,6 +68,7 @@ class Network:
         self.logit_chunk = logit_chunk
         self._body: Any = body if self.split else model
         self._head: Any = head if self.split else None
+        self._weight = _weight(head) if self.split else None
 
     def cache(self) -> Cache:
         """An empty prompt cache."""
@@ -82,6 +84,9 @@ class Network:
         """Logits (..., N) of hidden states."""
         if self._head is None:
             return hidden
+        if self._weight is not None:
+            mx.eval(hidden)
+            return mx.array(np.array(hidden, copy=False) @ self._weight.T)
         logits: mx.array = self._head(hidden)
         return logits
 
@@ -384,6 +389,19 @@ def _statistics_by_numpy(logits: mx.array, targets: Sequence[int]) -> list[list[
         for held, more in zip(found, row, strict=True):
             held.append(more)
     return found
+
+
+def _weight(head: Any) -> NDArray[np.float32] | None:
+    """The matrix (N, D) of a plain head in 32 bits on a CPU, on the very same memory; None for any other head.
+
+    There MLX multiplies many rows fifty times slower than numpy: it took more than half of a pass.
+    """
+    layer = getattr(head, "__self__", head)  # an embedding's method, where the weights are tied
+    plain = type(layer).__name__ in {"Linear", "Embedding"} and "bias" not in layer
+    if not plain or layer.weight.dtype != mx.float32 or mx.default_device() != mx.Device(mx.cpu):
+        return None
+    mx.eval(layer.weight)
+    return np.array(layer.weight, copy=False)
 
 
 def _same(model: Any, body: Any, head: Any) -> bool:
