@@ -199,12 +199,15 @@ class Judged(msgspec.Struct, frozen=True):
     """One step against the reference.
 
     Attributes:
-        p: Its p-value; None if it abstained or there is nothing to compare with.
+        p: Its p-value, ties broken at random, which evidence is made of; None if it abstained or there is nothing to
+            compare with.
+        conservative: The same with every tie counted against it: the share of clean steps that are so odd or odder.
         suspect: Is the step by itself as odd as `step_alpha` of the clean ones at most?
         odd: Is it odd enough to take part in an alarm?
     """
 
     p: float | None = None
+    conservative: float | None = None
     suspect: bool = False
     odd: bool = False
 
@@ -431,7 +434,12 @@ def observe(
         return evidence, Judged()
     conservative = p_conservative(step.score, reference)
     p = conservative if step.deterministic else p_smoothed(step.score, reference, draw(trajectory, index))
-    judged = Judged(p, suspect=conservative <= calibration.step_alpha, odd=bool(_odd(p, conservative, calibration)))
+    judged = Judged(
+        p,
+        conservative=conservative,
+        suspect=conservative <= calibration.step_alpha,
+        odd=bool(_odd(p, conservative, calibration)),
+    )
     return advance(evidence, index, p, growth=calibration.growth, level=calibration.level, odd=judged.odd), judged
 
 

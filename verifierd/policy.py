@@ -373,7 +373,7 @@ def decide(
         detail=prediction.detail if kind is VerdictKind.ABSTAIN else "",
         coverage=_coverage(scores),
         score=max(values, default=None) if surprise is None else surprise,
-        p_value=judged.p,
+        p_value=judged.conservative,
         threshold=learnt.step_level if learnt is not None and surprise is not None else None,
         status_checked=any(score.status_checked for score in scores),
         signals=signals,
