@@ -401,3 +401,23 @@ def test_the_budget_holds_on_recorded_scores() -> None:
     assert 0.04 <= false_alarms <= 0.06
     assert detected >= by_maximum
     assert max(quarters) <= 0.10
+
+
+def test_a_tool_with_few_scores_can_be_suspect() -> None:
+    """Where a tool's own clean scores cannot tell a share so small, those of all tools do."""
+    clean = [
+        Trajectory(
+            id=f"{tool}-{number}", steps=tuple(Scored(tool, "terminal", draw(f"{tool}{number}", n)) for n in range(5))
+        )
+        for tool, count in (("common", 400), ("rare", 60))
+        for number in range(count)
+    ]
+    learnt = calibrate(clean, step_alpha=0.005)
+    own = learnt.reference.find("rare", "terminal")
+
+    _, odd = observe(learnt, Evidence(), "t", 1, Scored("rare", "terminal", 9.0))
+    _, usual = observe(learnt, Evidence(), "t", 1, Scored("rare", "terminal", 0.5))
+
+    assert 30 <= len(own) < 199
+    assert odd.suspect
+    assert not usual.suspect

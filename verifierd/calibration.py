@@ -136,12 +136,15 @@ class Reference(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=Tr
                     parts.setdefault((bucket.deterministic, tool, domain), []).extend(bucket.scores)
         return {key: tuple(sorted(scores)) for key, scores in parts.items()}
 
-    def find(self, tool: str, domain: str, *, deterministic: bool = False) -> tuple[float, ...]:
-        """The scores, ascending, to compare one of this tool and domain with; empty if there is none of its kind."""
+    def find(self, tool: str, domain: str, *, deterministic: bool = False, least: int = 0) -> tuple[float, ...]:
+        """The scores, ascending, to compare one of this tool and domain with; empty if there is none of its kind.
+
+        A caller that needs more of them than `least` of its own says so.
+        """
         found: tuple[float, ...] = ()
         for key in ((tool, domain), (tool, None), (None, domain), (None, None)):
             found = self._merged.get((deterministic, *key), ())
-            if len(found) >= self.least:
+            if len(found) >= max(self.least, least):
                 break
         return found
 
@@ -201,7 +204,8 @@ class Judged(msgspec.Struct, frozen=True):
     Attributes:
         p: Its p-value, ties broken at random, which evidence is made of; None if it abstained or there is nothing to
             compare with.
-        conservative: The same with every tie counted against it: the share of clean steps that are so odd or odder.
+        conservative: The share of clean steps that are so odd or odder, among as many as can tell `step_alpha`, be
+            they of other tools.
         suspect: Is the step by itself as odd as `step_alpha` of the clean ones at most?
         odd: Is it odd enough to take part in an alarm?
     """
@@ -434,10 +438,14 @@ def observe(
         return evidence, Judged()
     conservative = p_conservative(step.score, reference)
     p = conservative if step.deterministic else p_smoothed(step.score, reference, draw(trajectory, index))
+    wide = calibration.reference.find(
+        step.tool, step.domain, deterministic=step.deterministic, least=_enough(calibration)
+    )
+    alone = p_conservative(step.score, wide)
     judged = Judged(
         p,
-        conservative=conservative,
-        suspect=conservative <= calibration.step_alpha,
+        conservative=alone,
+        suspect=alone <= calibration.step_alpha,
         odd=bool(_odd(p, conservative, calibration)),
     )
     return advance(evidence, index, p, growth=calibration.growth, level=calibration.level, odd=judged.odd), judged
@@ -454,6 +462,11 @@ def evaluate(calibration: Calibration, trajectory: Trajectory) -> Evidence:
 def _odd(p: Any, conservative: Any, calibration: Calibration) -> Any:
     """Odd enough for an alarm; never a step as good as the better half of the clean ones, whatever the coin said."""
     return (p <= max(calibration.alpha, calibration.step_alpha)) & (conservative <= 0.5)
+
+
+def _enough(calibration: Calibration) -> int:
+    """So many clean scores can tell a share of `step_alpha`: fewer have no p-value so small."""
+    return math.ceil(1 / calibration.step_alpha) - 1
 
 
 def required(alpha: float, delta: float | None = None) -> int:
@@ -548,15 +561,16 @@ def evaluate_all(calibration: Calibration, table: Table) -> Outcomes:
         above = scored & (statistic > calibration.level * (1 + _ROUNDING))
         np.minimum.at(alarm, table.row[above], table.index[above])
     alarm[alarm == np.iinfo(np.int64).max] = 0
-    return Outcomes(maximum, alarm, p, scored & (conservative <= calibration.step_alpha))
+    alone = _p_values(calibration.reference, table, _enough(calibration))[1]
+    return Outcomes(maximum, alarm, p, scored & (alone <= calibration.step_alpha))
 
 
-def _p_values(reference: Reference, table: Table) -> tuple[Floats, Floats]:
+def _p_values(reference: Reference, table: Table, least: int = 0) -> tuple[Floats, Floats]:
     """The p-values of all steps, and the conservative ones."""
     p, conservative = np.full(len(table.score), np.nan), np.full(len(table.score), np.nan)
     for kind, (deterministic, tool, domain) in enumerate(table.kinds):
         steps = np.flatnonzero(table.kind == kind)
-        clean = np.array(reference.find(tool, domain, deterministic=deterministic))
+        clean = np.array(reference.find(tool, domain, deterministic=deterministic, least=least))
         if not len(clean):
             continue
         score = table.score[steps]
