@@ -36,7 +36,7 @@ from verifierd.types import (
     Verdict,
 )
 
-__all__ = ("Judge", "Pipeline", "Reading", "closed")
+__all__ = ("Judge", "Pipeline", "Reading", "closed", "numbered", "strand_of")
 
 _DETECT_LINES = 64
 _DETECT_BYTES = 1024**2
@@ -88,7 +88,7 @@ class Reading:
 
 
 _Key = tuple[str, str]
-_Strand = tuple[str, str, str]
+Strand = tuple[str, str, str]
 
 
 class _Live:
@@ -175,7 +175,7 @@ class Pipeline:
         self._detect = detect
         self._clock = clock
         self._limit = limit
-        self._live: OrderedDict[_Strand, _Live] = OrderedDict()
+        self._live: OrderedDict[Strand, _Live] = OrderedDict()
         self._newest: dict[_Key, int] = {}  # the last run of each trajectory that is in memory
         self._claimed: set[str] = set()  # being judged, not yet committed
         self._committing = anyio.Lock()
@@ -301,7 +301,7 @@ class Pipeline:
         try:
             async with self._held(steps) as live:
                 whole, stored, verdicts, alarms = await self._judge_all(reading, steps, live, claims)
-                touched = {_strand(kept.step) for kept in stored}
+                touched = {strand_of(kept.step) for kept in stored}
                 judged = {verdict.step_id for verdict in verdicts}
                 await self._commit(
                     Commit(
@@ -335,7 +335,7 @@ class Pipeline:
         self._count(reading, records, [kept.step for kept in stored], time.perf_counter() - started)
 
     async def _judge_all(
-        self, reading: Reading, steps: Sequence[Step], live: dict[_Strand, _Live], claims: set[str]
+        self, reading: Reading, steps: Sequence[Step], live: dict[Strand, _Live], claims: set[str]
     ) -> tuple[bool, list[StoredStep], list[Verdict], list[Raised]]:
         """Whether all steps were taken, those to keep; the verdicts on those that nobody judged before, and alarms."""
         known = await self._store.known(steps) if steps else {}
@@ -346,7 +346,7 @@ class Pipeline:
         async def follow(places: Iterable[int]) -> None:
             for place in places:
                 step, run, judge = planned[place]
-                held = live[_strand(step)]
+                held = live[strand_of(step)]
                 if run != held.history.run:
                     held.history = History(step.key, run=run)
                     held.memory = Memory()
@@ -355,9 +355,9 @@ class Pipeline:
                 held.history.append(step)
                 stored[place] = StoredStep(step=step, run=run, ordinal=held.history.total)
 
-        strands: dict[_Strand, list[int]] = {}
+        strands: dict[Strand, list[int]] = {}
         for place, (step, _, _) in enumerate(planned):
-            strands.setdefault(_strand(step), []).append(place)
+            strands.setdefault(strand_of(step), []).append(place)
         if (
             len(strands) > 1 and self._bench.judge.predictor.model is not None
         ):  # a model takes several trajectories in one pass
@@ -388,7 +388,7 @@ class Pipeline:
         self,
         reading: Reading,
         steps: Sequence[Step],
-        live: dict[_Strand, _Live],
+        live: dict[Strand, _Live],
         claims: set[str],
         known: Mapping[str, int | None],
     ) -> tuple[bool, list[tuple[Step, int, bool]]]:
@@ -398,9 +398,9 @@ class Pipeline:
         runs = {strand: held.history.run for strand, held in live.items()}
         begun = {strand for strand, held in live.items() if held.history.total}
         for step in steps:
-            strand, step_id, copy_id = _strand(step), step.step_id, step.copy_id
+            strand, step_id, copy_id = strand_of(step), step.step_id, step.copy_id
             run = runs[strand]
-            if _numbered(step) and step.index == 1 and strand in begun:
+            if numbered(step) and step.index == 1 and strand in begun:
                 run = self._newest[step.key] + 1  # the same name, a new run: nothing of the old one holds
             if (step_id, run) in done or known.get(step_id) == run:
                 self._metrics.source_events_total.labels("duplicate").inc()
@@ -532,16 +532,16 @@ class Pipeline:
             self._metrics.time_to_verdict_seconds.observe(seconds / len(steps))
 
     @asynccontextmanager
-    async def _held(self, steps: Sequence[Step]) -> AsyncIterator[dict[_Strand, _Live]]:
+    async def _held(self, steps: Sequence[Step]) -> AsyncIterator[dict[Strand, _Live]]:
         """The strands of the steps, locked in one order, so that two chunks cannot wait for each other."""
-        firsts: dict[_Strand, Step] = {}
+        firsts: dict[Strand, Step] = {}
         for step in steps:
-            firsts.setdefault(_strand(step), step)
+            firsts.setdefault(strand_of(step), step)
         async with AsyncExitStack() as stack:
             yield {strand: await self._hold(strand, firsts[strand], stack) for strand in sorted(firsts)}
         self._forget()
 
-    async def _hold(self, strand: _Strand, first: Step, stack: AsyncExitStack) -> _Live:
+    async def _hold(self, strand: Strand, first: Step, stack: AsyncExitStack) -> _Live:
         while True:
             live = self._live.setdefault(strand, _Live())
             self._live.move_to_end(strand)
@@ -568,7 +568,7 @@ class Pipeline:
         """Make a strand what it was when its last step was committed, if there was one."""
         state = await self._store.trajectory(step.key)
         newest = max(self._newest.get(step.key, -1), -1 if state is None else state.run)
-        run = await self._run(step, newest) if _numbered(step) else max(newest, 0)
+        run = await self._run(step, newest) if numbered(step) else max(newest, 0)
         # Another strand may have begun a run while the store was asked.
         run = max(self._newest.get(step.key, -1), newest) + 1 if run is None else run
         self._newest[step.key] = max(self._newest.get(step.key, -1), newest, run)
@@ -595,14 +595,14 @@ class Pipeline:
         return left_off
 
 
-def _numbered(step: Step) -> bool:
+def numbered(step: Step) -> bool:
     """Do steps of this format carry their own number, under a name that any file may use again?"""
     return step.format == "native"
 
 
-def _strand(step: Step) -> _Strand:
+def strand_of(step: Step) -> Strand:
     """What a step continues. Two files that use one name, such as `1`, must not become one history."""
-    return (*step.key, step.origin.path if _numbered(step) else "")
+    return (*step.key, step.origin.path if numbered(step) else "")
 
 
 def closed(tail: Record) -> Record:

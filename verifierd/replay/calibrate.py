@@ -20,7 +20,7 @@ from verifierd.composition import Choice, at_once, judging
 from verifierd.errors import FormatError, SourceError, VerifierdError
 from verifierd.fusion import Fusion, fit
 from verifierd.metrics import Metrics
-from verifierd.pipeline import Judge
+from verifierd.pipeline import Judge, numbered, strand_of
 from verifierd.policy import Calibrated, Policy, scored_step
 from verifierd.replay.inject import FAULTS, Pool, inject
 from verifierd.replay.runner import together
@@ -154,12 +154,11 @@ async def runs(
             tell(error)
             continue
         for step in steps:
-            numbered = step.format == "native"  # any file may use the same names
-            strand = (*step.key, str(path) if numbered else "")
+            strand = strand_of(step)
             run = going.get(strand)
-            if run is None or (numbered and step.index == 1):
+            if run is None or (numbered(step) and step.index == 1):
                 session = f"{step.format} {step.trajectory.split('/')[0]}"
-                name = str(path) if group == "file" else f"{session} of {path}" if numbered else session
+                name = str(path) if group == "file" else f"{session} of {path}" if numbered(step) else session
                 run = going[strand] = Run(key=step.key, group=name)
                 found.append(run)
             _add(run, step, owners, joined)
