@@ -108,6 +108,11 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     batch: int = 8
     memory_override: bool = False
 
+    @property
+    def turn_tokens(self) -> int:
+        """Tokens of the longest turn, and of the longest system prompt."""
+        return self.context_tokens // 4
+
     def __post_init__(self) -> None:
         for name, least in (
             ("context_tokens", 2048),

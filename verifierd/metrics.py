@@ -27,7 +27,7 @@ from prometheus_client.registry import Collector
 
 from verifierd import __version__
 from verifierd.redact import KINDS
-from verifierd.types import Abstain, ObservationKind, Record, Step, Tokens, Verdict, VerdictKind
+from verifierd.types import FAILURES, Abstain, ObservationKind, Record, Step, Tokens, Verdict, VerdictKind
 
 __all__ = ("FORMATS", "OTHER", "PREDICTORS", "Labelled", "Metrics")
 
@@ -39,7 +39,6 @@ PREDICTORS = ("shell", "contracts", "mlx", "recorded", "scripted")
 
 _RESULTS = ("ok", "too_long", "torn_tail", "damaged_archive", "not_json", "not_object", "bad_shape", "cut")
 _EVENTS = ("copied", "duplicate", "restarted", "skipped_old", "unknown_format", "vanished")
-_FAILURES = (Abstain.ROLE_BREAK, Abstain.TRUNCATED, Abstain.TIMEOUT, Abstain.PREDICTOR_ERROR)
 _LABELS = ("on_path", "off_path", "unsure")
 _LABEL_SOURCES = ("data", "injected", "person")
 
@@ -145,7 +144,7 @@ class Metrics:
             counter("abstentions_total", "Steps not decided, by reason.", ["reason"]), Abstain
         )
         self.simulator_errors_total = Labelled(
-            counter("simulator_errors_total", "Predictions that failed as predictions.", ["kind"]), _FAILURES
+            counter("simulator_errors_total", "Predictions that failed as predictions.", ["kind"]), FAILURES
         )
         self.alarms_total = counter("alarms_total", "Trajectories that alarmed.")
         self.alarms_open = gauge("alarms_open", "Alarms that nobody has acknowledged.")
@@ -220,7 +219,7 @@ class Metrics:
         if verdict.verdict is VerdictKind.ABSTAIN:
             self.abstentions_total.labels(verdict.reason).inc()
         names = {signal.name for signal in verdict.signals}
-        for failure in _FAILURES:  # what others know may have decided the step all the same
+        for failure in FAILURES:  # what others know may have decided the step all the same
             if failure == verdict.reason or failure in names:
                 self.simulator_errors_total.labels(failure).inc()
         if verdict.alarm is not None and verdict.alarm.new:

@@ -13,6 +13,7 @@ from typing import Any, Literal, overload
 import msgspec
 
 __all__ = (
+    "FAILURES",
     "Abstain",
     "Action",
     "Alarm",
@@ -69,6 +70,10 @@ class Abstain(StrEnum):
     TOO_LONG = "too_long"
     TIMEOUT = "timeout"
     PREDICTOR_ERROR = "predictor_error"
+
+
+FAILURES = (Abstain.ROLE_BREAK, Abstain.TRUNCATED, Abstain.TIMEOUT, Abstain.PREDICTOR_ERROR)
+"""The reasons that are the simulator's own failures: counted as such, and never as a divergence."""
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):

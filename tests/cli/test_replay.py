@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.helpers import agrees, claude, codex, counter, echo, jsonl, native, read_verdicts, verifierd, wrong_once
-from verifierd.predictors import prompt
+from verifierd.policy import DOMAINS
 from verifierd.types import Abstain, VerdictKind
 
 
@@ -170,7 +170,7 @@ def test_a_chain_asks_in_turn(tmp_path: Path) -> None:
 def test_a_model_is_asked_about_what_the_others_leave_open(tmp_path: Path) -> None:
     """Who names a model has it asked last; what it costs and that it is a random one is told wherever it is named."""
     pytest.importorskip("mlx_lm")
-    for domain in prompt.DOMAINS:
+    for domain in DOMAINS:
         (tmp_path / "prompts" / domain).mkdir(parents=True)
         (tmp_path / "prompts" / domain / "system_prompt.txt").write_text("You are a terminal.\n")
     log = write(tmp_path / "a.jsonl", *echo("t", 2), native("t", 3, "frobnicate", "done\n", exit_code=0))

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from verifierd.config import ModelConfig
-from verifierd.policy import Asking, Memory, Policy, decide
-from verifierd.predictors import prompt
+from verifierd.policy import DOMAINS, Asking, Memory, Policy, decide
 from verifierd.predictors.chain import Chain
 from verifierd.predictors.scripted import ScriptedPredictor
 from verifierd.predictors.shell import ShellPredictor
@@ -295,7 +294,7 @@ async def _tokens(steps: list[Step], prompts: Path) -> list[Tokens]:
     pytest.importorskip("mlx_lm")
     from verifierd.predictors.mlx import MlxPredictor  # noqa: PLC0415 - absent on some platforms
 
-    for domain in prompt.DOMAINS:
+    for domain in DOMAINS:
         (prompts / domain).mkdir()
         (prompts / domain / "system_prompt.txt").write_text("You are a terminal.\n")
     settings = ModelConfig(name="tiny", prompts=str(prompts), context_tokens=4096, cache_bytes=0)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.helpers import ran
 from verifierd.errors import PredictorError
+from verifierd.policy import DOMAINS
 from verifierd.predictors.prompt import (
-    DOMAINS,
     Form,
     Window,
     after,

@@ -11,7 +11,7 @@ from tests.helpers import Keep, agrees, claude, counter, echo, jsonl, native, re
 from verifierd.composition import Choice
 from verifierd.config import ModelConfig
 from verifierd.errors import ConfigError, FormatError, SourceError, StateError, VerifierdError
-from verifierd.predictors import prompt
+from verifierd.policy import DOMAINS
 from verifierd.replay.runner import replay
 
 pytestmark = pytest.mark.anyio
@@ -82,7 +82,7 @@ async def test_a_wrong_choice_is_an_error(tmp_path: Path) -> None:
 def _asking(tmp_path: Path, batch: int, **more: Any) -> Choice:
     """A tiny model with short prompts, asked about each step."""
     pytest.importorskip("mlx_lm")
-    for domain in prompt.DOMAINS:
+    for domain in DOMAINS:
         (tmp_path / "prompts" / domain).mkdir(parents=True, exist_ok=True)
         (tmp_path / "prompts" / domain / "system_prompt.txt").write_text("You are a terminal.\n")
     (tmp_path / "patient.toml").write_text(

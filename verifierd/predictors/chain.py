@@ -6,11 +6,9 @@ from contextlib import AsyncExitStack
 import msgspec
 
 from verifierd.stages import Predictor
-from verifierd.types import Abstain, History, Prediction, Step
+from verifierd.types import FAILURES, History, Prediction, Step
 
 __all__ = ("Chain",)
-
-_FAILURES = (Abstain.ROLE_BREAK, Abstain.TRUNCATED, Abstain.TIMEOUT, Abstain.PREDICTOR_ERROR)
 
 
 class Chain:
@@ -70,8 +68,8 @@ def _heavier(first: Prediction | None, second: Prediction) -> Prediction:
     """Which of two abstentions tells more."""
     if first is None:
         return second
-    failed = second.abstain in _FAILURES
-    model = second.model is not None and first.abstain not in _FAILURES
+    failed = second.abstain in FAILURES
+    model = second.model is not None and first.abstain not in FAILURES
     chosen, other = (second, first) if failed or model else (first, second)
     return _paid(chosen, other)
 
@@ -97,7 +95,7 @@ def _excused(partial: Prediction, abstained: Prediction) -> Prediction:
     """A partial prediction that says what another predictor lacked: that is the reason where the parts pin nothing."""
     if partial.failed is not None:
         return partial
-    if abstained.abstain in _FAILURES:
+    if abstained.abstain in FAILURES:
         return msgspec.structs.replace(partial, detail=abstained.detail, failed=abstained.abstain)
     if partial.likelihood is not None:
         return partial  # a model did answer, and its signals say what

@@ -18,10 +18,10 @@ import msgspec
 
 from verifierd.bundled import root
 from verifierd.errors import PredictorError
+from verifierd.policy import DOMAINS
 from verifierd.types import ObservationKind, Step
 
 __all__ = (
-    "DOMAINS",
     "Form",
     "Window",
     "after",
@@ -35,7 +35,6 @@ __all__ = (
     "window",
 )
 
-DOMAINS = ("terminal", "swe", "mcp", "search", "web", "os", "android")
 
 _SHELL_DOMAINS = ("terminal", "swe")
 _SCREEN_DOMAINS = ("web", "os", "android")

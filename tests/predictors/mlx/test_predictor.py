@@ -14,9 +14,8 @@ pytest.importorskip("mlx_lm")
 
 from tests.helpers import ran
 from verifierd.config import ModelConfig
-from verifierd.policy import Asking
+from verifierd.policy import DOMAINS, Asking
 from verifierd.predictors.mlx import MlxPredictor
-from verifierd.predictors.prompt import DOMAINS
 from verifierd.types import Abstain, History, Step
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from typing import Any
 
 from verifierd.config import ModelConfig
 from verifierd.errors import PredictorError
-from verifierd.policy import Asking
+from verifierd.policy import DOMAINS, Asking
 from verifierd.predictors import prompt
 from verifierd.predictors.mlx.loading import Loaded
 from verifierd.predictors.mlx.passes import Network, Scored
@@ -39,16 +39,15 @@ def written(tokenizer: Any, name: str, settings: ModelConfig, asking: Asking) ->
         PredictorError: The chat template or the prompts are unsuitable.
     """
     template = ChatTemplate(tokenizer, name)
-    quarter = settings.context_tokens // 4
     renderer = Renderer(
         template,
         _form(asking),
         history=asking.history,
         prompts=None if settings.prompts is None else Path(settings.prompts).expanduser(),
-        longest=quarter,
+        longest=settings.turn_tokens,
     )
-    for domain in prompt.DOMAINS:
-        if (size := len(renderer.opening(domain))) > quarter:
+    for domain in DOMAINS:
+        if (size := len(renderer.opening(domain))) > settings.turn_tokens:
             raise PredictorError(
                 f"the system prompt of `{domain}` takes {size:,} tokens, more than a quarter of "
                 f"{settings.context_tokens:,}",

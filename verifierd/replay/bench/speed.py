@@ -71,7 +71,7 @@ class _Bench:
             form or prompt.Form(wrapper=asking.wrapper, action=asking.action, screen=asking.screen),
             history="template" if history == "template" else "stable",
             prompts=None if self._settings.prompts is None else Path(self._settings.prompts).expanduser(),
-            longest=self._settings.context_tokens // 4,
+            longest=self._settings.turn_tokens,
         )
         made.most = self._opening
         return made
