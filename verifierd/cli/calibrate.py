@@ -18,7 +18,8 @@ from verifierd.cli.options import Judging, json_option, judging_options, reworde
 from verifierd.cli.view import bar, console, counted, print_json
 from verifierd.config import names_file
 from verifierd.errors import StateError
-from verifierd.replay.calibrate import Group, Learnt, Options, Run, calibrated, runs, toml
+from verifierd.replay.calibrate import Learnt, Options, calibrated, toml
+from verifierd.replay.runs import Group, Run, runs
 
 __all__ = ("command",)
 
