@@ -16,8 +16,8 @@ from verifierd.metrics import Metrics
 from verifierd.pipeline import Judge, Reading
 from verifierd.policy import Memory, load
 from verifierd.replay.calibrate import Learnt, Options, calibrated, learn, toml
-from verifierd.replay.runs import runs
 from verifierd.replay.runner import replay
+from verifierd.replay.runs import runs
 from verifierd.sanitize import Sanitizer
 from verifierd.scoring import open_scorers
 from verifierd.sources import open_source
