@@ -534,11 +534,11 @@ async def test_steps_in_flight_stay_with_the_judge_that_began_them(tmp_path: Pat
     class Held(ScriptedPredictor):
         """Waits at the second step."""
 
-        async def predict(self, history: History, step: Step) -> Prediction:
+        async def predict(self, history: History, step: Step, *, keep: bool = True) -> Prediction:
             if step.index == 2:
                 reached.set()
                 await go_on.wait()
-            return await super().predict(history, step)
+            return await super().predict(history, step, keep=keep)
 
     async with bench(script=sure) as it:
         usual = it.pipeline.judge

@@ -106,8 +106,15 @@ class Predictor(Protocol):
     name: str
     model: str | None
 
-    async def predict(self, history: History, step: Step) -> Prediction:
-        """Predict; errors are an abstention, never an exception."""
+    async def predict(self, history: History, step: Step, *, keep: bool = True) -> Prediction:
+        """Predict; errors are an abstention, never an exception.
+
+        Args:
+            history: What came before.
+            step: Whose observation is predicted; a predictor that says how likely it was does look at it for that.
+            keep: False for an observation that never was: what is computed for it is thrown away, and all caches,
+                of other trajectories, too, stay as if it had not been asked.
+        """
 
     async def aclose(self) -> None:
         """End workers and free caches."""

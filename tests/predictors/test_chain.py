@@ -327,3 +327,18 @@ async def test_what_the_shell_decides_costs_no_token(tmp_path: Path) -> None:
     steps = [_step(n, f"echo {n}", f"{n}\n") for n in range(1, 5)]
 
     assert await _tokens(steps, tmp_path) == [Tokens()] * 4
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_whether_it_is_kept_is_handed_on(keep: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """To each that is asked."""
+    told: list[bool] = []
+
+    class Told(ScriptedPredictor):
+        async def predict(self, history: History, step: Step, *, keep: bool = True) -> Prediction:
+            told.append(keep)
+            return await super().predict(history, step, keep=keep)
+
+    await Chain([Told(), Told()]).predict(History(STEP.key), STEP, keep=keep)
+
+    assert told == [keep, keep]

@@ -36,14 +36,14 @@ class Chain:
         self.name = ",".join(predictor.name for predictor in predictors)
         self.model = next((predictor.model for predictor in predictors if predictor.model), None)
 
-    async def predict(self, history: History, step: Step) -> Prediction:
+    async def predict(self, history: History, step: Step, *, keep: bool = True) -> Prediction:
         """Ask in turn."""
         abstained: Prediction | None = None
         partial: Prediction | None = None
         for predictor in self.predictors:
             if partial is not None and self._covered(history, step, partial) >= self._ask_below:
                 break
-            prediction = await predictor.predict(history, step)
+            prediction = await predictor.predict(history, step, keep=keep)
             if prediction.abstain is not None:
                 abstained = _heavier(abstained, prediction)
                 continue

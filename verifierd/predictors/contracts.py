@@ -21,7 +21,7 @@ class ContractsPredictor(Predictor):
     def __init__(self) -> None:
         self._contracts = Contracts(bundled())
 
-    async def predict(self, history: History, step: Step) -> Prediction:
+    async def predict(self, history: History, step: Step, *, keep: bool = True) -> Prediction:  # noqa: ARG002 - the protocol's signature
         """What is known of the observation."""
         constraints = self._contracts.constraints(self._contracts.session(history), step)
         if not constraints:

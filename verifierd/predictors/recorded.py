@@ -52,7 +52,7 @@ class RecordedPredictor:
             ) from error
         self.model = next((line.model for line in self._known.values() if line.model), None)
 
-    async def predict(self, history: History, step: Step) -> Prediction:  # noqa: ARG002 - the protocol's signature
+    async def predict(self, history: History, step: Step, *, keep: bool = True) -> Prediction:  # noqa: ARG002 - the protocol's signature
         """The recorded prediction of this step."""
         line = self._known.get((step.trajectory, step.index))
         text = None if line is None else line.text if line.text is not None else line.predicted

@@ -20,7 +20,7 @@ class ScriptedPredictor:
     def __init__(self, script: Callable[[History, Step], Prediction] | None = None) -> None:
         self._script = script
 
-    async def predict(self, history: History, step: Step) -> Prediction:
+    async def predict(self, history: History, step: Step, *, keep: bool = True) -> Prediction:  # noqa: ARG002 - the protocol's signature
         """The scripted answer."""
         if self._script is None:
             return Prediction(predictor=self.name, abstain=Abstain.UNPREDICTABLE, detail="nothing was scripted")

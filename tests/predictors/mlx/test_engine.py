@@ -50,8 +50,8 @@ class Slow:
         self.forgotten.append(key)
 
 
-def _job(trajectory: str, word: str = "") -> Job:
-    return Job(key=("native", trajectory, 0), history=(), total=0, step=ran("x", word or trajectory))
+def _job(trajectory: str, word: str = "", *, keep: bool = True) -> Job:
+    return Job(key=("native", trajectory, 0), history=(), total=0, step=ran("x", word or trajectory), keep=keep)
 
 
 async def _until(so: Callable[[], object]) -> None:
@@ -165,6 +165,36 @@ async def test_batches_form_from_what_waits() -> None:
         await anyio.sleep(0.05)
         runner.free.set()
     assert runner.batches == [["z"], ["a1", "b1", "c1"], ["a2", "d1"], ["a3"]]
+    await engine.aclose()
+
+
+async def test_what_leaves_no_trace_waits_and_goes_alone() -> None:
+    """Until no other step waits; where it fails no cache is let go of."""
+    runner = Slow(held=True)
+    engine = Engine(lambda: runner, batch=3)
+    failures: list[str] = []
+
+    async def aside(trajectory: str) -> None:
+        try:
+            await engine.ask(_job(trajectory, keep=False))
+        except (ValueError, OutOfMemory) as error:
+            failures.append(f"{type(error).__name__} {error}")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(engine.ask, _job("z"))
+        await _until(runner.begun.is_set)
+        tasks.start_soon(aside, "shadow")
+        for trajectory in "ab":
+            tasks.start_soon(engine.ask, _job(trajectory))
+        tasks.start_soon(aside, "b")
+        await anyio.sleep(0.05)
+        runner.free.set()
+    assert runner.batches == [["z"], ["a", "b"], ["shadow"], ["b"]]
+    runner.errors = [ValueError("odd"), MemoryError("all")]
+    await aside("a")
+    await aside("a")
+    assert failures == ["ValueError odd", "OutOfMemory all"]
+    assert runner.forgotten == []
     await engine.aclose()
 
 

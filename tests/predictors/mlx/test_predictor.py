@@ -60,6 +60,23 @@ async def test_the_steps_of_a_trajectory(predictor: MlxPredictor) -> None:
         history.append(step)
 
 
+async def test_a_step_that_never_was(make: Make) -> None:
+    """Is predicted, and the real steps cost and are what they would be without it."""
+    found = []
+    for shadows in (False, True):
+        predictor = make()
+        history = History(("native", "t"))
+        for index in range(1, 4):
+            step = _step(index=index, observation=f"line {index}\n")
+            found.append(await predictor.predict(history, step))
+            if shadows:
+                other = await predictor.predict(history, _step(index=index, observation="no\n"), keep=False)
+                assert other.likelihood is not None
+            history.append(step)
+        await predictor.aclose()
+    assert found[:3] == found[3:]
+
+
 async def test_a_deadline_that_passes(make: Make) -> None:
     """The step abstains, the loop has run meanwhile, and the model goes on with the next one."""
     predictor = make(deadline=0.001)

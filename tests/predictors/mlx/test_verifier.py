@@ -244,3 +244,75 @@ def test_a_batch_copies_no_more_than_its_share(prompts: Path) -> None:
         assert [outcome.scored for outcome in found] == [outcome.scored for outcome in expected]
         assert [count for count, _ in made.merged] == [[], [], [2, 2], [3], [4]][rows]
         assert all(held + count * 0.9 * largest <= 4 * rows * largest for count, held in made.merged)
+
+
+def _caches(verifier: Verifier) -> dict[object, tuple[int, int, list[int], int]]:
+    """Of each trajectory, the one used longest ago first: what is held, computed, pending and seen."""
+    return {
+        key: (strand.nbytes, strand.computed, list(strand.pending), strand.seen)
+        for key, strand in verifier._strands.items()
+    }
+
+
+@pytest.mark.parametrize("history", ["stable", "template"])
+@pytest.mark.parametrize("name", ["tiny", "tiny-attention", "rotating"])
+def test_what_is_not_kept_leaves_no_trace(name: str, history: Literal["stable", "template"], prompts: Path) -> None:
+    """Real steps are predicted as without it, to the last figure and at the same cost, evictions included."""
+    model = small.Rotating(small.writer("tiny-attention")) if name == "rotating" else small.writer(name)
+
+    def made() -> Verifier:
+        return small.verifier(
+            model, prompts, history=history, context=1200, cache_bytes=ROOM["tiny"], max_tokens=CAP, decode=True
+        )
+
+    alone, other = made(), made()
+    draw = random.Random(1)
+    pasts: dict[int, list[Step]] = {row: [] for row in range(4)}
+    known = (0, 1, 2)
+
+    def aside() -> None:
+        row = draw.choice([*known, 3])  # the fourth has no real step until the end
+        step = ran(draw.choice(["run", "look"]), "ANOTHER " * draw.randrange(20))
+        before = _caches(other), other.nbytes, set(other._openings)
+        job = msgspec.structs.replace(small.job(pasts[row], step, key=(row,)), keep=False)
+        (outcome,) = other.run([job])
+        assert (_caches(other), other.nbytes, set(other._openings)) == before
+        (expected,) = made().run([job])
+        assert outcome.greedy == expected.greedy
+        assert outcome.scored is not None
+        assert expected.scored is not None
+        np.testing.assert_allclose(outcome.scored.surprisal, expected.scored.surprisal, atol=TOLERANCE)
+
+    for number in range(9):
+        rows = draw.sample(known, draw.choice([1, 1, 2])) if number < 8 else [3]
+        steps = {row: ran("run", f"LINE {number} " * draw.randrange(1, 12)) for row in rows}
+        aside()
+        jobs = [small.job(pasts[row], steps[row], key=(row,)) for row in rows]
+        assert other.run(jobs) == alone.run(jobs)
+        for row in rows:  # the same step once more, as something else
+            step = msgspec.structs.replace(steps[row], observation="SOMETHING ELSE")
+            other.run([msgspec.structs.replace(small.job(pasts[row], step, key=(row,)), keep=False)])
+        assert _caches(other) == _caches(alone)
+        for row in rows:
+            pasts[row].append(steps[row])
+    assert any(strand.cache is None for strand in other._strands.values())
+
+
+def test_what_is_not_kept_and_not_waited_for(prompts: Path) -> None:
+    """Ends at the next chunk, and leaves no trace either."""
+    verifier = small.verifier(small.Ledger(), prompts)
+    verifier.run([small.job((), ran("one", "x\n"))])
+    before = _caches(verifier)
+    left = 2
+
+    def stopped() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise InterruptedError
+
+    job = msgspec.structs.replace(small.job((), ran("one", "x y z\n" * 20)), keep=False)
+    with pytest.raises(InterruptedError):
+        verifier.run([job], stopped)
+    assert _caches(verifier) == before
+    assert small.entries(verifier._strands[("t",)].layers)

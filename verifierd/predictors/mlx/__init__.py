@@ -65,9 +65,9 @@ class MlxPredictor:
 
         self._engine = Engine(ready, batch=settings.batch)
 
-    async def predict(self, history: History, step: Step) -> Prediction:
+    async def predict(self, history: History, step: Step, *, keep: bool = True) -> Prediction:
         """What the model makes of the step, or an abstention with its reason."""
-        job = Job(key=(*history.key, history.run), history=tuple(history), total=history.total, step=step)
+        job = Job(key=(*history.key, history.run), history=tuple(history), total=history.total, step=step, keep=keep)
         try:
             with anyio.move_on_after(self._deadline):
                 return await self._engine.ask(job)

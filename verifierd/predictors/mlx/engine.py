@@ -167,7 +167,10 @@ class Engine:
             self._waiting.clear()
 
     def _next(self) -> list[_Ticket]:
-        """What goes into the next pass; nothing if nobody waits any more, or the engine is being closed."""
+        """What goes into the next pass; nothing if nobody waits any more, or the engine is being closed.
+
+        A job that leaves no trace goes alone, once no other waits: its failure must cost no other job's cache.
+        """
         with self._condition:
             self._condition.wait_for(lambda: self._waiting or self._closing)
             if self._closing:
@@ -178,12 +181,14 @@ class Engine:
                 ticket = self._waiting.popleft()
                 if ticket.unwanted:
                     continue
-                if ticket.job.key in taken:
+                if ticket.job.key in taken or not ticket.job.keep:
                     later.append(ticket)
                 else:
                     taken[ticket.job.key] = ticket
             self._waiting.extendleft(reversed(later))
-            return list(taken.values())
+            if taken or not self._waiting:
+                return list(taken.values())
+            return [self._waiting.popleft()]
 
     def _run(self, runner: Runner, tickets: Sequence[_Ticket]) -> None:
         def stopped() -> None:
@@ -208,9 +213,10 @@ class Engine:
         """What a failed pass computed is in doubt; where it was of several steps, each gets a pass of its own."""
         out_of_memory = _out_of_memory(error)
         traceback.clear_frames(error.__traceback__)  # they hold the arrays of the pass
-        for ticket in tickets:
-            runner.forget(ticket.job.key)
-        if out_of_memory:
+        kept = [ticket.job.key for ticket in tickets if ticket.job.keep]
+        for key in kept:
+            runner.forget(key)
+        if kept and out_of_memory:
             runner.forget()
         if len(tickets) > 1:
             _log.warning("batch_failed", steps=len(tickets), error=f"{type(error).__name__}: {error}")

@@ -3,6 +3,7 @@
 A strand knows tokens only as counts and as what is pending, so a step costs its own tokens and no more.
 """
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -25,12 +26,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         history: The steps that are still held, oldest first.
         total: How many steps there were, those no longer held included.
         step: The step.
+        keep: Keep what is computed for it?
     """
 
     key: tuple[object, ...]
     history: Sequence[Step]
     total: int
     step: Step
+    keep: bool = True
 
     def at(self, number: int) -> Step:
         """The step with this number in the history, from 0."""
@@ -210,6 +213,15 @@ class Strand:
         self.cache = self._snapshot = self._open = self._drafted = None
         self.pending = []
         self.computed = 0
+
+    def aside(self) -> "Strand":
+        """A strand that goes on from here by itself, and leaves this one as it is."""
+        other = copy.copy(self)
+        other.pending = list(self.pending)
+        other._window = copy.deepcopy(self._window)  # noqa: SLF001 - of its own kind
+        if self.cache is not None:
+            other.cache = Snapshot(self.cache).branch(self.cache)
+        return other
 
     def follow(self, job: Job) -> bool:
         """Take in the history up to a step, and the step's action.

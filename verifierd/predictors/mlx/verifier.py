@@ -96,9 +96,12 @@ class Verifier:
         """Predict a step of each of several trajectories, in one pass where there is more than one.
 
         Args:
-            jobs: No two of one trajectory.
+            jobs: No two of one trajectory. One that is not to be kept comes alone.
             stopped: Raises if nobody waits any more; asked between chunks. What was computed until then is kept.
         """
+        if not all(job.keep for job in jobs):
+            (job,) = jobs
+            return self._run_aside(job, stopped)
         try:
             return self._run(jobs, stopped)
         except BaseException:
@@ -133,6 +136,15 @@ class Verifier:
             self._evict(spared)
         return [*outcomes, *self._answer(group, spared, stopped)]
 
+    def _run_aside(self, job: Job, stopped: Stopped) -> list[Outcome]:
+        """Predict on a copy, for which nothing has to make room, and forget it."""
+        openings = dict(self._openings)
+        try:
+            work = self._work(job, stopped)
+            return self._answer([work], (), stopped)
+        finally:
+            self._openings = openings
+
     def _may_merge(self, works: "Sequence[_Work]") -> bool:
         """Are they of a kind, and is the copy that a batch makes of their caches within its share of the budget?"""
         layers = [work.strand.layers for work in works]
@@ -165,8 +177,12 @@ class Verifier:
         if strand is None:
             domain = (job.history[0] if job.history else job.step).domain
             room = self._limits.context - self._opening(domain, stopped)[2] - 2 * self._limits.longest
-            strand = self._strands[job.key] = Strand(self._renderer, domain, room)
-        self._strands.move_to_end(job.key)
+            strand = Strand(self._renderer, domain, room)
+        elif not job.keep:
+            strand = strand.aside()
+        if job.keep:
+            self._strands[job.key] = strand
+            self._strands.move_to_end(job.key)
         seen = strand.seen
         computed = 0
         if not strand.follow(job):

@@ -68,7 +68,7 @@ class ShellPredictor:
         self._numbers = 0
         self._closed = False
 
-    async def predict(self, history: History, step: Step) -> Prediction:
+    async def predict(self, history: History, step: Step, *, keep: bool = True) -> Prediction:  # noqa: ARG002 - the protocol's signature
         """The whole observation and the status, or an abstention with its reason."""
         async with self._lock:
             if self._closed:
