@@ -13,8 +13,9 @@ from verifierd import log
 from verifierd.cli.options import Judging, json_option, judging_options, reworded
 from verifierd.cli.view import console, print_json
 from verifierd.errors import ConfigError
-from verifierd.replay.bench.figures import Interval, holds, value
+from verifierd.replay.bench.figures import holds, value
 from verifierd.replay.bench.suite import Known, Report, Size, Suite, load, measure, names
+from verifierd.replay.statistics import Interval
 
 __all__ = ("command",)
 

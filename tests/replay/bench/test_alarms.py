@@ -11,8 +11,9 @@ import pytest
 from verifierd.composition import Choice
 from verifierd.errors import ConfigError, StateError
 from verifierd.replay.bench.alarms import alarms, read
-from verifierd.replay.bench.figures import Interval, value
+from verifierd.replay.bench.figures import value
 from verifierd.replay.bench.suite import Measured, Request, load
+from verifierd.replay.statistics import Interval
 
 RECORDED = Path(__file__).parents[4] / "shared/labelled/evaluator_scores/hotpotqa_w_scores_compressed.csv.gz"
 

@@ -6,7 +6,8 @@ import random
 import pytest
 
 from verifierd.errors import ConfigError
-from verifierd.replay.bench.figures import Interval, Results, holds, median, paired, value
+from verifierd.replay.bench.figures import Results, holds, median, paired, value
+from verifierd.replay.statistics import Interval
 
 
 def test_few_values_span_the_interval() -> None:

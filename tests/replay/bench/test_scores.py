@@ -16,9 +16,9 @@ from tests.helpers import verifierd
 from verifierd.composition import Choice
 from verifierd.errors import ConfigError, StateError
 from verifierd.fusion import STATISTICS
-from verifierd.replay.bench.figures import Interval, value
-from verifierd.replay.bench.scores import auroc, detected
+from verifierd.replay.bench.figures import value
 from verifierd.replay.bench.suite import Report, load, measure
+from verifierd.replay.statistics import Interval, auroc, detected
 
 
 def _measure(data: Path | None = None, **choice: Any) -> Report:

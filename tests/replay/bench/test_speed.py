@@ -8,8 +8,9 @@ import pytest
 from verifierd.composition import Choice
 from verifierd.config import ModelConfig
 from verifierd.errors import ConfigError
-from verifierd.replay.bench.figures import Interval, value
+from verifierd.replay.bench.figures import value
 from verifierd.replay.bench.suite import load, measure
+from verifierd.replay.statistics import Interval
 
 pytest.importorskip("mlx_lm")
 

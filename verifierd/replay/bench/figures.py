@@ -7,21 +7,12 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-import msgspec
 import numpy as np
 
 from verifierd.errors import ConfigError
+from verifierd.replay.statistics import Interval
 
-__all__ = ("Figure", "Interval", "Results", "holds", "median", "over_seeds", "paired", "seconds", "value")
-
-
-class Interval(msgspec.Struct, frozen=True):
-    """A figure with its 95 % interval, of so many observations."""
-
-    value: float
-    low: float
-    high: float
-    n: int
+__all__ = ("Figure", "Results", "holds", "median", "over_seeds", "paired", "seconds", "value")
 
 
 Figure = float | int | Interval

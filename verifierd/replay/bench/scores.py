@@ -8,7 +8,6 @@ Trajectories are dealt into folds; each fold is scored by a fusion fitted to the
 repeated with other deals, since what few trajectories find at low rates of false alarms is noisy.
 """
 
-import math
 import random
 import re
 import zlib
@@ -24,9 +23,10 @@ from verifierd.fusion import DEFAULT, STATISTICS, fit_measured, measure
 from verifierd.replay.bench.figures import Results, over_seeds
 from verifierd.replay.bench.suite import Measured, Request
 from verifierd.replay.bench.tables import unpacked, write
+from verifierd.replay.statistics import auroc, detected
 from verifierd.types import Likelihood
 
-__all__ = ("auroc", "detected", "scores")
+__all__ = ("scores",)
 
 _GENERATED = "a generated set: these figures say that the sums are right, and nothing of a model; name one with --data"
 
@@ -161,20 +161,6 @@ def _controls(cases: Sequence[_Case], faulty: NDArray[np.bool_]) -> Results:
         if name in ("unfitted", "first", "zlib"):
             results[f"tpr5_{label}"], results[f"tpr1_{label}"] = _at5(column, faulty), _at1(column, faulty)
     return results
-
-
-def auroc(found: NDArray[np.float64], faulty: NDArray[np.bool_]) -> float:
-    """How often a fault scores higher than a true observation, ties counted half."""
-    _, places, counts = np.unique(found, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2.0)[places]
-    faults, true = int(faulty.sum()), int((~faulty).sum())
-    return float((ranks[faulty].sum() - faults * (faults + 1) / 2) / (faults * true))
-
-
-def detected(found: NDArray[np.float64], faulty: NDArray[np.bool_], rate: float) -> float:
-    """The share of faults above a level that no more than such a share of true observations exceeds."""
-    true = np.sort(found[~faulty])[::-1]
-    return float(np.mean(found[faulty] > true[math.floor(rate * true.size + 1e-9)]))
 
 
 def _at5(found: NDArray[np.float64], faulty: NDArray[np.bool_]) -> float:
