@@ -40,18 +40,15 @@ def _score(step: Step, past: list[Step]) -> Score:
 
 
 @pytest.mark.parametrize(
-    ("action", "observation"),
-    [
-        (_bash("ls -la src"), '{"tool": "bash", "input": "ls -la src"}'),
-        (_tool("Read", file_path="/w/a.py"), '{"name": "Read", "arguments": {"file_path": "/w/a.py"}}'),
-        (_tool("Read", file_path="/w/a.py"), '{"file_path": "/w/a.py"}\n'),
-    ],
+    "observation", ['{"file_path": "/w/a.py"}\n', '{"file_path": "/w/a.py"}', '{"echo": {"file_path": "/w/a.py"}}']
 )
-def test_the_call_itself(action: Action, observation: str) -> None:
-    """What was asked comes back as JSON instead of an answer."""
-    signals = _score(_step(1, action, observation), []).signals
+def test_what_was_given(observation: str) -> None:
+    """The input comes back as JSON instead of an answer; with the tool's name it is `echoed_call`'s matter."""
+    step = _step(1, _tool("Read", file_path="/w/a.py"), observation)
+    called = _step(1, step.action, '{"name": "Read", "arguments": {"file_path": "/w/a.py"}}')
 
-    assert [signal.detail for signal in signals] == ["is the call, not its result"]
+    assert [signal.detail for signal in _score(step, []).signals] == ["is what was given, no result"]
+    assert not _score(called, []).signals
 
 
 def test_an_answer_that_holds_what_was_given() -> None:

@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.text import Text
 
 from verifierd import policy as policies
-from verifierd.cli.view import comparison, console, indented, one_line
+from verifierd.cli.view import comparison, console, counted, indented, one_line
 from verifierd.config import default_state
 from verifierd.errors import PolicyError, SourceError, VerifierdError
+from verifierd.labels import Label, holds
 from verifierd.policy import Policy
 from verifierd.sanitize import Sanitizer, plain
-from verifierd.store import Label, Store, StoredAlarm
+from verifierd.store import Store, StoredAlarm
 from verifierd.types import Abstain, ObservationKind, Signal, Verdict, VerdictKind
 
 __all__ = ("command",)
@@ -56,6 +57,7 @@ _KINDS = {
 }
 _SIGNALS = {
     "contradiction": "certain, and contradicted",
+    "echoed_call": "the call itself came back instead of a result",
     "error_flip": "success where failure was expected, or the reverse",
     "status": "another exit status than expected",
     "unusual": "hardly ever so on clean logs, but possible",
@@ -209,7 +211,7 @@ class _Explanation:
         self._part("limits", self._thresholds())
         self._part("alarm", self._alarmed())
         if self._labels is not None:
-            self._part("truth", map(_label, self._labels), none="nobody has labelled this step")
+            self._part("truth", _truth(self._labels), none="nobody has labelled this step")
         asked = f", model {verdict.model}" if verdict.model is not None else ", no model"
         self._part("decided", [f"by policy {verdict.policy}, predictors {verdict.predictor}{asked}"])
         self._part("ids", [f"verdict {verdict.verdict_id}", f"step    {verdict.step_id}"])
@@ -324,8 +326,19 @@ def _signal(signal: Signal) -> str:
     return f"{signal.name}{strength}{place}{f' ({meaning})' if meaning else ''}{detail}"
 
 
+def _truth(labels: Sequence[Label]) -> list[str]:
+    """What holds of all that was said of the step, then what does not, newest first."""
+    now = holds(labels)
+    others = [f"not any more: {_label(label)}" for label in reversed(labels) if label is not now]
+    more = [f"and {counted(len(others) - _CANDIDATES, 'older label')}"] if len(others) > _CANDIDATES else []
+    return [_label(now), *others[:_CANDIDATES], *more] if now is not None else [*others[:_CANDIDATES], *more]
+
+
 def _label(label: Label) -> str:
-    return f"{label.label}, says {label.source} {_time(label.time)}{f': {label.note}' if label.note else ''}"
+    who = {"data": "the log itself", "file": "a label file"}.get(label.source, "somebody")
+    who = f"{label.by} (by a label file)" if label.by and label.source == "file" else label.by or who
+    undone = f", undone {_time(label.undone)}" if label.undone is not None else ""
+    return f"{label.label}, says {who} {_time(label.time)}{f': {label.note}' if label.note else ''}{undone}"
 
 
 def _time(seconds: float) -> str:

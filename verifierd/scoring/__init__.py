@@ -6,6 +6,7 @@ from verifierd.fusion import DEFAULT
 from verifierd.policy import Policy
 from verifierd.scoring.contracts import contracts
 from verifierd.scoring.counting import counting
+from verifierd.scoring.echo import echoed_call
 from verifierd.scoring.foreign import foreign
 from verifierd.scoring.injection import injection
 from verifierd.scoring.repeat import stale
@@ -42,4 +43,5 @@ def open_scorers(policy: Policy) -> tuple[Scorer, ...]:
             return Score(name="surprise", reason="the policy counts no surprise here")
         return judged(history, step, prediction)
 
-    return (failure, role_break, error_flip, normalised, structure, contracts, surprise, stale, foreign, injection)
+    decisive = (failure, role_break, error_flip, echoed_call, normalised, structure, contracts)
+    return (*decisive, surprise, stale, foreign, injection)

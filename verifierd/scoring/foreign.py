@@ -12,6 +12,7 @@ from functools import lru_cache
 import msgspec
 
 from verifierd.contracts.checks import pattern
+from verifierd.scoring.echo import echoes
 from verifierd.scoring.injection import readable
 from verifierd.types import Action, History, ObservationKind, Prediction, Score, Signal, Step
 
@@ -24,19 +25,19 @@ _LONGEST = 2000  # characters of an action that are looked at
 
 
 def foreign(history: History, step: Step, _prediction: Prediction) -> Score:
-    """Is it the call itself, or of another object, or another action's answer, or of another tool's form?
+    """Is it what was given, or of another object, or another action's answer, or of another tool's form?
 
     On 4,872 clean steps of real sessions 0.1 % give this hint, of swapped ones most; README.md has the figures.
     """
     if step.observation_kind is not ObservationKind.ENV or not step.observation.strip():
         return Score(name="foreign", reason="nothing came back")
     past = [other for other in history[-_WINDOW:] if other.observation_kind is ObservationKind.ENV]
-    signals = (*_called(step), *_named(step), *_repeated(past[:-1], step), *_shaped(past, step))
+    signals = (*_given(step), *_named(step), *_repeated(past[:-1], step), *_shaped(past, step))
     return Score(name="foreign", signals=signals)
 
 
-def _called(step: Step) -> Iterator[Signal]:
-    """It is the call itself, as JSON: whoever answered fell out of its role."""
+def _given(step: Step) -> Iterator[Signal]:
+    """It is the input itself, as JSON; with the tool's name it is the whole call, and `echoed_call` decides."""
     text, given = step.observation.strip(), step.action.input
     if not given or not text.startswith("{") or len(text) > 2 * len(step.action.text) + _HEAD:
         return
@@ -44,8 +45,8 @@ def _called(step: Step) -> Iterator[Signal]:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return
-    if isinstance(value, dict) and (given in (value, *value.values()) or step.action.command in value.values()):
-        yield Signal(name="foreign", value=1.0, span=(0, len(step.observation)), detail="is the call, not its result")
+    if isinstance(value, dict) and given in (value, *value.values()) and not echoes(step.action, text):
+        yield Signal(name="foreign", value=1.0, span=(0, len(step.observation)), detail="is what was given, no result")
 
 
 _FIELD = re.compile(r"(?:\A|_)(?:id|number|key|sha|email|code)\Z")

@@ -4,6 +4,7 @@ import re
 
 import msgspec
 
+from verifierd.scoring.echo import echoes
 from verifierd.types import Abstain, History, Prediction, Score, Signal, Step
 
 __all__ = ("failure", "role_break")
@@ -64,4 +65,4 @@ def _is_call(text: str) -> bool:
 
 def _echoes(text: str, step: Step) -> bool:
     command = step.action.text.strip()
-    return len(command) >= 4 and text in (command, f"$ {command}")
+    return (len(command) >= 4 and text in (command, f"$ {command}")) or echoes(step.action, text)
