@@ -1,4 +1,4 @@
-"""The seams: who passes on what. Five protocols and one alias; `pipeline.py` knows nothing else of the stages.
+"""The seams: who passes on what. `pipeline.py` knows nothing else of the stages.
 
     Source      bytes -> Record                     sources/     file, standard input
     Adapter     Record -> Step                      adapters/    one agent log format a file
@@ -6,17 +6,18 @@
     Scorer      history, Step, Prediction -> Score  scoring/     pure, one measure a file
     Sink        Verdict -> outside                  sinks/       JSONL, log events, ring of recent verdicts
 
-Scores become a Verdict in `policy.decide`, which is a pure function and so needs no seam.
+Scores become a Verdict in `policy.decide`, which is a pure function and so needs no seam. Beside the way of the steps
+stands Chat: a model that is talked to, by evaluations and benchmarks only.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
 from verifierd.types import History, Position, Prediction, Record, Score, Step, Verdict
 
-__all__ = ("Adapter", "Counts", "Predictor", "Scorer", "Sink", "Source")
+__all__ = ("Adapter", "Asked", "Chat", "Counts", "Message", "Predictor", "Reply", "Scorer", "Sink", "Source")
 
 
 class Source(Protocol):
@@ -131,3 +132,77 @@ class Sink(Protocol):
 
     async def aclose(self) -> None:
         """Write out what is buffered."""
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One turn of a talk.
+
+    Attributes:
+        role: Who speaks.
+        content: The text. Whatever it spells, it is a text: no mark of a chat template.
+    """
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """How a reply is to be made.
+
+    Attributes:
+        max_tokens: Most tokens that are generated, thoughts included.
+        thinking: Think before the answer, if the model can?
+        temperature: 0 is greedy.
+        top_p: Only the likeliest tokens that together have this probability; 1 is all.
+        top_k: Only so many of the likeliest tokens; 0 is all.
+        seed: The same seed gives the same reply, as far as the model's server keeps to it.
+    """
+
+    max_tokens: int
+    thinking: bool = False
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1 or self.top_k < 0 or self.seed < 0:
+            raise ValueError("`max_tokens` must be at least 1, `top_k` and `seed` at least 0")
+        if not (self.temperature >= 0 and 0 < self.top_p <= 1):  # so that `nan` is refused, too
+            raise ValueError("`temperature` must be at least 0, `top_p` above 0 and at most 1")
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model said.
+
+    Attributes:
+        text: The answer, without thoughts; empty where the cap cut a thought.
+        thought: What it thought before, also where it should not; empty if it did not.
+        finish: `stop` if it came to an end by itself, `length` if the cap cut it.
+        prompt_tokens: Tokens of the prompt; None where a server does not say.
+        generated_tokens: Tokens of thought and answer, the end of the turn included or not; None as above.
+        seconds: From the question to the end of the reply, waiting for other work of the model not included in process.
+        first_token_seconds: Of these, until the first token was there.
+        model: Who said it.
+    """
+
+    text: str
+    thought: str
+    finish: Literal["stop", "length"]
+    prompt_tokens: int | None
+    generated_tokens: int | None
+    seconds: float
+    first_token_seconds: float
+    model: str
+
+
+@runtime_checkable
+class Chat(Protocol):
+    """A model that can be talked to. It may be a predictor, too: then its predictions are not disturbed."""
+
+    async def chat(self, messages: Sequence[Message], asked: Asked) -> Reply:
+        """The model's reply to the last message.
+
+        Raises:
+            PredictorError: The model or its server failed for good, or the talk does not fit the model's context.
+        """

@@ -1,13 +1,15 @@
 """Names to predictors."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from verifierd.errors import PredictorError
-from verifierd.predictors import PREDICTORS, PredictorSettings, open_predictor
+from verifierd.predictors import PREDICTORS, PredictorSettings, open_predictor, talker
 from verifierd.predictors.chain import Chain
 from verifierd.predictors.scripted import ScriptedPredictor
+from verifierd.stages import Asked, Message, Reply
 
 
 def test_one_name_is_that_predictor() -> None:
@@ -53,3 +55,18 @@ def test_recorded_needs_its_file() -> None:
 
     assert str(caught.value) == "the predictor `recorded` needs a file of predictions"
     assert caught.value.hint == "Name it after --predictions."
+
+
+def test_who_of_a_chain_can_be_talked_to() -> None:
+    """The first that can, or nobody."""
+
+    class Talker(ScriptedPredictor):
+        async def chat(self, messages: Sequence[Message], asked: Asked) -> Reply:
+            raise NotImplementedError
+
+    one, other = Talker(), Talker()
+
+    assert talker(one) is one
+    assert talker(Chain([ScriptedPredictor(), one, other])) is one
+    assert talker(ScriptedPredictor()) is None
+    assert talker(Chain([ScriptedPredictor()])) is None

@@ -18,6 +18,7 @@ from verifierd.predictors.prompt import (
     Window,
     after,
     before,
+    divided,
     elide,
     observation,
     parse,
@@ -450,6 +451,25 @@ def test_what_is_left_out_is_counted(text: str, limit: int) -> None:
         assert kept + int(note[1]) == len(text)
         assert text.startswith(short[: note.start()])
         assert text.endswith(short[note.end() :])
+
+
+@pytest.mark.parametrize(
+    ("output", "opened", "expected"),
+    [
+        ("yes", False, ("", "yes")),
+        ("<think>\nhm\n</think>\n\nyes", False, ("hm", "yes")),
+        ("hm\n</think>\n\nyes", False, ("hm", "yes")),
+        ("hm\n</think>\n\nyes", True, ("hm", "yes")),
+        ("hm", True, ("hm", "")),
+        ("\n<think>hm", False, ("hm", "")),
+        ("<think>\n\n</think>\n\nyes", False, ("", "yes")),
+        ("say <think> here", False, ("", "say <think> here")),
+        ("", True, ("", "")),
+    ],
+)
+def test_thought_and_answer(output: str, *, opened: bool, expected: tuple[str, str]) -> None:
+    """Are told apart, wherever the thought began; without an end it is all thought."""
+    assert divided(output, opened=opened) == expected
 
 
 # The window

@@ -8,10 +8,10 @@ import msgspec
 from verifierd.config import ModelConfig
 from verifierd.errors import PredictorError
 from verifierd.policy import Asking
-from verifierd.stages import Predictor
+from verifierd.stages import Chat, Predictor
 from verifierd.types import History, Prediction, Step
 
-__all__ = ("MODELS", "PREDICTORS", "PredictorSettings", "chained", "members", "open_predictor")
+__all__ = ("MODELS", "PREDICTORS", "PredictorSettings", "chained", "members", "open_predictor", "talker")
 
 
 class PredictorSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +68,14 @@ def chained(predictors: Sequence[Predictor], settings: PredictorSettings) -> Pre
     from verifierd.predictors.chain import Chain  # noqa: PLC0415 - only where several are named
 
     return Chain(predictors, covered=settings.covered, ask_below=settings.ask_below)
+
+
+def talker(predictor: Predictor) -> Chat | None:
+    """Who of a chain, or of one, can be talked to: the first that can."""
+    from verifierd.predictors.chain import Chain  # noqa: PLC0415 - as above
+
+    asked = predictor.predictors if isinstance(predictor, Chain) else (predictor,)
+    return next((one for one in asked if isinstance(one, Chat)), None)
 
 
 def _shell(settings: PredictorSettings) -> Predictor:

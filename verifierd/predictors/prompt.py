@@ -26,6 +26,7 @@ __all__ = (
     "Window",
     "after",
     "before",
+    "divided",
     "elide",
     "observation",
     "parse",
@@ -208,6 +209,20 @@ def parse(output: str) -> str:
 def thought(output: str) -> bool:
     """Did a model think, or begin to? An empty block is no thought."""
     return bool(_split(output)[0].strip())
+
+
+def divided(output: str, *, opened: bool = False) -> tuple[str, str]:
+    """Thought and answer in what a model said when it was talked to.
+
+    Args:
+        output: What it said.
+        opened: Its prompt ended within a thought. Where only a thought's end is found, its prompt did, too.
+    """
+    begun = output.lstrip().startswith("<think>")
+    before, closed, rest = output.partition("</think>")
+    if not closed and not begun and not opened:
+        return "", output
+    return before.strip().removeprefix("<think>").strip(), rest.lstrip("\n")
 
 
 def _split(output: str) -> tuple[str, str]:

@@ -11,8 +11,11 @@ import pytest
 pytest.importorskip("mlx_lm")
 
 from tests.helpers import ran
+from verifierd.errors import PredictorError
 from verifierd.predictors.mlx.engine import Engine, OutOfMemory, Unwanted
 from verifierd.predictors.mlx.strand import Job
+from verifierd.predictors.mlx.talk import Talk
+from verifierd.stages import Asked, Message, Reply
 from verifierd.types import Prediction
 
 pytestmark = pytest.mark.anyio
@@ -45,6 +48,23 @@ class Slow:
             raise self.errors.pop(0)
         return [Prediction(predictor="mlx", text=job.step.observation) for job in jobs]
 
+    def reply(self, talk: Talk, stopped: Callable[[], None]) -> Reply:
+        """Say the last message back, in a pass of its own."""
+        self.batches.append([talk.messages[-1].content])
+        stopped()
+        if self.errors:
+            raise self.errors.pop(0)
+        return Reply(
+            text=talk.messages[-1].content,
+            thought="",
+            finish="stop",
+            prompt_tokens=1,
+            generated_tokens=1,
+            seconds=0.0,
+            first_token_seconds=0.0,
+            model="m",
+        )
+
     def forget(self, key: tuple[object, ...] | None = None) -> None:
         """Note it."""
         self.forgotten.append(key)
@@ -52,6 +72,10 @@ class Slow:
 
 def _job(trajectory: str, word: str = "", *, keep: bool = True) -> Job:
     return Job(key=("native", trajectory, 0), history=(), total=0, step=ran("x", word or trajectory), keep=keep)
+
+
+def _talk(text: str) -> Talk:
+    return Talk(messages=[Message("user", text)], asked=Asked(max_tokens=4))
 
 
 async def _until(so: Callable[[], object]) -> None:
@@ -196,6 +220,31 @@ async def test_what_leaves_no_trace_waits_and_goes_alone() -> None:
     assert failures == ["ValueError odd", "OutOfMemory all"]
     assert runner.forgotten == []
     await engine.aclose()
+
+
+async def test_a_talk_waits_for_steps() -> None:
+    """It comes alone once no step waits, and its failure is the talker's alone."""
+    runner = Slow(held=True)
+    engine = Engine(lambda: runner, batch=3)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(engine.ask, _job("z"))
+        await _until(runner.begun.is_set)
+        tasks.start_soon(engine.talk, _talk("hello"))
+        for trajectory in "ab":
+            tasks.start_soon(engine.ask, _job(trajectory))
+        await anyio.sleep(0.05)
+        runner.free.set()
+    assert runner.batches == [["z"], ["a", "b"], ["hello"]]
+    assert (await engine.talk(_talk("again"))).text == "again"
+    runner.errors = [PredictorError("too long"), ValueError("odd")]
+    with pytest.raises(PredictorError, match="too long"):
+        await engine.talk(_talk("x"))
+    with pytest.raises(ValueError, match="odd"):
+        await engine.talk(_talk("x"))
+    assert runner.forgotten == []
+    await engine.aclose()
+    with pytest.raises(Unwanted):
+        await engine.talk(_talk("x"))
 
 
 async def test_a_failing_pass_costs_its_steps_only() -> None:

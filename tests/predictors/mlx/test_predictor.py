@@ -14,8 +14,10 @@ pytest.importorskip("mlx_lm")
 
 from tests.helpers import ran
 from verifierd.config import ModelConfig
+from verifierd.errors import PredictorError
 from verifierd.policy import DOMAINS, Asking
 from verifierd.predictors.mlx import MlxPredictor
+from verifierd.stages import Asked, Chat, Message
 from verifierd.types import Abstain, History, Step
 
 pytestmark = pytest.mark.anyio
@@ -114,6 +116,31 @@ async def test_many_at_once(predictor: MlxPredictor) -> None:
         for trajectory in "abcd":
             tasks.start_soon(ask, trajectory)
     assert found == dict.fromkeys("abcd", 10)
+
+
+async def test_it_is_talked_to_between_steps(make: Make) -> None:
+    """Steps are what they would be without, whenever it is talked to; one that is closed says so."""
+    talk = [Message("user", "Is this so?")]
+    found = []
+    for talks in (False, True):
+        predictor = make()
+        assert isinstance(predictor, Chat)
+        history = History(("native", "t"))
+        async with anyio.create_task_group() as tasks:
+            for index in range(1, 4):
+                if talks:
+                    tasks.start_soon(predictor.chat, talk, Asked(max_tokens=4))
+                step = _step(index=index, observation=f"line {index}\n")
+                found.append(await predictor.predict(history, step))
+                history.append(step)
+        if talks:
+            assert (await predictor.chat(talk, Asked(max_tokens=4))).model == predictor.model
+            with pytest.raises(PredictorError, match="exceed 4,096"):
+                await predictor.chat(talk, Asked(max_tokens=4096))
+        await predictor.aclose()
+        with pytest.raises(PredictorError, match="the predictor is closed"):
+            await predictor.chat(talk, Asked(max_tokens=4))
+    assert found[:3] == found[3:]
 
 
 async def test_a_closed_one(make: Make) -> None:

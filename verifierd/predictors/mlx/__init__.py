@@ -5,13 +5,15 @@ is what greedy decoding would have given. `README.md` beside this file says how.
 """
 
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import anyio
 
 from verifierd.config import ModelConfig
+from verifierd.errors import PredictorError
 from verifierd.policy import Asking
+from verifierd.stages import Asked, Message, Reply
 from verifierd.types import Abstain, History, Prediction, Step
 
 __all__ = ("MlxPredictor",)
@@ -33,6 +35,7 @@ with _limits_kept():
     from verifierd.predictors.mlx.loading import DEFAULT, find, load
     from verifierd.predictors.mlx.runner import ModelRunner, written
     from verifierd.predictors.mlx.strand import Job
+    from verifierd.predictors.mlx.talk import Talk
 
 
 class MlxPredictor:
@@ -78,6 +81,26 @@ class MlxPredictor:
         except Exception as error:  # noqa: BLE001 - a model's failure costs a step; the thread logged it
             return self._abstain(Abstain.PREDICTOR_ERROR, f"{type(error).__name__}: {error}")
         return self._abstain(Abstain.TIMEOUT, f"no answer within {self._deadline:g} s")
+
+    async def chat(self, messages: Sequence[Message], asked: Asked) -> Reply:
+        """The model's reply, made between passes; what is computed for steps stays as it is.
+
+        Raises:
+            PredictorError: The talk does not fit the context, the chat template does not take it, or the model failed.
+        """
+        try:
+            return await self._engine.talk(Talk(messages=tuple(messages), asked=asked))
+        except PredictorError:
+            raise
+        except Unwanted as error:
+            raise PredictorError(f"{self.model}: the predictor is closed") from error
+        except Exception as error:
+            raise PredictorError(
+                f"{self.model}: no reply: {type(error).__name__}: {error}",
+                hint="A shorter talk, or smaller `cache-bytes` in the configuration's table [model], may help."
+                if isinstance(error, OutOfMemory)
+                else "The log has the traceback.",
+            ) from error
 
     async def aclose(self) -> None:
         """End the model's thread at its next chunk."""

@@ -1,7 +1,8 @@
 """The thread that the model lives in, with a queue: the streams of mlx-lm belong to the thread that made them.
 
-Whatever waits when a pass ends goes into the next one together, at most one step of each trajectory. Nothing here
-blocks an event loop: a step is handed in, and its prediction comes back to the loop that waits for it.
+Whatever waits when a pass ends goes into the next one together, at most one step of each trajectory; talks have their
+turn where no step waits. Nothing here blocks an event loop: a step is handed in, and its prediction comes back to the
+loop that waits for it.
 """
 
 import asyncio
@@ -16,7 +17,10 @@ from typing import Protocol
 import anyio
 import structlog
 
+from verifierd.errors import PredictorError
 from verifierd.predictors.mlx.strand import Job
+from verifierd.predictors.mlx.talk import Talk
+from verifierd.stages import Reply
 from verifierd.types import Prediction
 
 __all__ = ("Engine", "OutOfMemory", "Runner", "Unwanted")
@@ -44,24 +48,32 @@ class Runner(Protocol):
     def run(self, jobs: Sequence[Job], stopped: Callable[[], None]) -> list[Prediction]:
         """Predict a step of each of several trajectories; `stopped` raises if nobody waits any more."""
 
+    def reply(self, talk: Talk, stopped: Callable[[], None]) -> Reply:
+        """Talk, on a cache of its own; `stopped` as above."""
+
     def forget(self, key: tuple[object, ...] | None = None) -> None:
         """Let go of what was computed for a trajectory, or for all."""
 
 
 class _Ticket:
-    """A job in the queue, and who waits for it."""
+    """A job or a talk in the queue, and who waits for it."""
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
+    def __init__(self, work: Job | Talk) -> None:
+        self.work = work
         self.unwanted = False
-        self.prediction: Prediction | None = None
+        self.found: Prediction | Reply | None = None
         self.error: BaseException | None = None
         self.done = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
-    def deliver(self, prediction: Prediction | None, error: BaseException | None = None) -> None:
+    @property
+    def kept(self) -> tuple[object, ...] | None:
+        """The trajectory whose cache it changes; None if it leaves no trace."""
+        return self.work.key if isinstance(self.work, Job) and self.work.keep else None
+
+    def deliver(self, found: Prediction | Reply | None, error: BaseException | None = None) -> None:
         """Wake up who waits, from the model's thread, without waiting for it: its loop may end at any moment."""
-        self.prediction, self.error = prediction, error
+        self.found, self.error = found, error
         if not self.unwanted:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self.done.set)
@@ -107,7 +119,17 @@ class Engine:
             OutOfMemory: There was not enough memory.
             Exception: The model failed.
         """
-        ticket = _Ticket(job)
+        found = await self._answer(_Ticket(job))
+        assert isinstance(found, Prediction)
+        return found
+
+    async def talk(self, talk: Talk) -> Reply:
+        """The reply to a talk, once no step waits; otherwise as `ask`."""
+        found = await self._answer(_Ticket(talk))
+        assert isinstance(found, Reply)
+        return found
+
+    async def _answer(self, ticket: _Ticket) -> Prediction | Reply | None:
         with self._condition:
             if self._closing:
                 raise Unwanted
@@ -119,8 +141,7 @@ class Engine:
             ticket.unwanted = True
         if ticket.error is not None:
             raise ticket.error
-        assert ticket.prediction is not None
-        return ticket.prediction
+        return ticket.found
 
     async def aclose(self) -> None:
         """End the thread at the next chunk; whoever still waits gets `Unwanted`."""
@@ -169,7 +190,7 @@ class Engine:
     def _next(self) -> list[_Ticket]:
         """What goes into the next pass; nothing if nobody waits any more, or the engine is being closed.
 
-        A job that leaves no trace goes alone, once no other waits: its failure must cost no other job's cache.
+        What leaves no trace goes alone, once no step waits that does: its failure must cost no cache.
         """
         with self._condition:
             self._condition.wait_for(lambda: self._waiting or self._closing)
@@ -181,10 +202,10 @@ class Engine:
                 ticket = self._waiting.popleft()
                 if ticket.unwanted:
                     continue
-                if ticket.job.key in taken or not ticket.job.keep:
+                if ticket.kept is None or ticket.kept in taken:
                     later.append(ticket)
                 else:
-                    taken[ticket.job.key] = ticket
+                    taken[ticket.kept] = ticket
             self._waiting.extendleft(reversed(later))
             if taken or not self._waiting:
                 return list(taken.values())
@@ -197,15 +218,15 @@ class Engine:
 
         failure: Exception | None = None
         try:
-            predictions = runner.run([ticket.job for ticket in tickets], stopped)
+            found = _done(runner, [ticket.work for ticket in tickets], stopped)
         except Unwanted as error:
             for ticket in tickets:
                 ticket.deliver(None, error)
         except Exception as error:  # noqa: BLE001 - a failure costs steps, never the thread
             failure = error
         else:
-            for ticket, prediction in zip(tickets, predictions, strict=True):
-                ticket.deliver(prediction)
+            for ticket, one in zip(tickets, found, strict=True):
+                ticket.deliver(one)
         if failure is not None:
             self._fail(runner, tickets, failure)
 
@@ -213,7 +234,7 @@ class Engine:
         """What a failed pass computed is in doubt; where it was of several steps, each gets a pass of its own."""
         out_of_memory = _out_of_memory(error)
         traceback.clear_frames(error.__traceback__)  # they hold the arrays of the pass
-        kept = [ticket.job.key for ticket in tickets if ticket.job.keep]
+        kept = [ticket.kept for ticket in tickets if ticket.kept is not None]
         for key in kept:
             runner.forget(key)
         if kept and out_of_memory:
@@ -223,8 +244,20 @@ class Engine:
             for ticket in tickets:
                 self._run(runner, [ticket])
             return
-        _log.error("prediction_failed", trajectory=tickets[0].job.key[1], exc_info=error)
+        work = tickets[0].work
+        if isinstance(work, Job):
+            _log.error("prediction_failed", trajectory=work.key[1], exc_info=error)
+        elif not isinstance(error, PredictorError):  # that says all by itself
+            _log.error("talk_failed", exc_info=error)
         tickets[0].deliver(None, OutOfMemory(str(error)) if out_of_memory else error)
+
+
+def _done(runner: Runner, works: Sequence[Job | Talk], stopped: Callable[[], None]) -> Sequence[Prediction | Reply]:
+    """Several jobs together, or one talk."""
+    talks = [work for work in works if isinstance(work, Talk)]
+    if talks:
+        return [runner.reply(talk, stopped) for talk in talks]
+    return runner.run([work for work in works if isinstance(work, Job)], stopped)
 
 
 _NO_MEMORY = (

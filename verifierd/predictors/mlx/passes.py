@@ -15,7 +15,7 @@ from mlx_lm.generate import BatchGenerator, generate_step
 from mlx_lm.models.cache import ArraysCache, KVCache, make_prompt_cache
 from numpy.typing import NDArray
 
-__all__ = ("Network", "Scored", "Snapshot", "greedy", "mergeable", "merged", "prefill", "row", "score")
+__all__ = ("Network", "Scored", "Snapshot", "greedy", "mergeable", "merged", "prefill", "row", "score", "stream")
 
 Cache = list[Any]
 Stopped = Callable[[], None]
@@ -184,7 +184,7 @@ def greedy(
         prefill_step_size=network.chunk,
         completion_batch_size=len(prompts),
         prefill_batch_size=len(prompts),
-        stream=_stream(),
+        stream=stream(),
     )
     try:
         numbers = generator.insert([list(prompt) for prompt in prompts], list(most), [list(cache) for cache in caches])
@@ -208,7 +208,7 @@ def _decoded(
         max_tokens=most,
         prompt_cache=cache,
         prefill_step_size=network.chunk,
-        stream=_stream(),
+        stream=stream(),
     ):
         yield int(token)
         if token in ends:
@@ -216,7 +216,7 @@ def _decoded(
         stopped()
 
 
-def _stream() -> mx.Stream:
+def stream() -> mx.Stream:
     """The stream that passes run on, so that they see each other's results in order."""
     return mx.default_stream(mx.default_device())
 

@@ -11,8 +11,10 @@ from verifierd.predictors import prompt
 from verifierd.predictors.mlx.loading import Loaded
 from verifierd.predictors.mlx.passes import Network, Scored
 from verifierd.predictors.mlx.strand import Draft, Job, Renderer
+from verifierd.predictors.mlx.talk import Talk, reply
 from verifierd.predictors.mlx.template import ChatTemplate
 from verifierd.predictors.mlx.verifier import Limits, Outcome, Verifier
+from verifierd.stages import Reply
 from verifierd.types import Abstain, Likelihood, Prediction, Step
 
 __all__ = ("ModelRunner", "written")
@@ -77,15 +79,33 @@ class ModelRunner:
             max_tokens=asking.max_tokens,
             decode=asking.predicted_text,
         )
+        self._tokenizer = loaded.tokenizer
         self._template, renderer = written(loaded.tokenizer, loaded.found.name, settings, asking)
-        network = Network(loaded.model, chunk=settings.chunk_tokens, logit_chunk=settings.logit_tokens)
-        self._verifier = Verifier(network, renderer, self._template.ends, limits)
+        self._network = Network(loaded.model, chunk=settings.chunk_tokens, logit_chunk=settings.logit_tokens)
+        self._verifier = Verifier(self._network, renderer, self._template.ends, limits)
         self._cap = limits.max_tokens
+        self._context = limits.context
 
     def run(self, jobs: Sequence[Job], stopped: Callable[[], None]) -> list[Prediction]:
         """Predict a step of each of several trajectories; `stopped` raises if nobody waits any more."""
         outcomes = self._verifier.run(jobs, stopped)
         return [self._prediction(job.step, outcome) for job, outcome in zip(jobs, outcomes, strict=True)]
+
+    def reply(self, talk: Talk, stopped: Callable[[], None]) -> Reply:
+        """Talk, on a cache of its own; `stopped` as above.
+
+        Raises:
+            PredictorError: The talk does not fit the context, or the chat template does not take it.
+        """
+        return reply(
+            self._network,
+            self._tokenizer,
+            self._template,
+            talk,
+            context=self._context,
+            model=self._model,
+            stopped=stopped,
+        )
 
     def forget(self, key: tuple[object, ...] | None = None) -> None:
         """Let go of what was computed for a trajectory, or for all."""

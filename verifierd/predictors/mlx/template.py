@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from verifierd.errors import PredictorError
+from verifierd.stages import Message
 
 __all__ = ("ChatTemplate", "Encoded")
 
@@ -59,9 +60,11 @@ class ChatTemplate:
             )
         # A text that spells a special token must stay text: it would end the turn for the model.
         self._special = _alternatives(tokenizer)
-        off, on = self._render(thinking=False), self._render(thinking=True)
+        roles = ["system", *("assistant" if number % 2 else "user" for number in range(len(_SENTINELS) - 1))]
+        dialogue = list(zip(roles, _SENTINELS, strict=True))
+        off, on = self._render(dialogue, thinking=False), self._render(dialogue, thinking=True)
         self.thinking = off != on
-        pieces = _split(off)
+        pieces = _split(off, _SENTINELS)
         head, first, answer, closing, answer_again, closing_again, last = pieces or [""] * 7
         if not pieces or (answer, closing) != (answer_again, closing_again):
             raise PredictorError(
@@ -89,6 +92,25 @@ class ChatTemplate:
     def opening(self, system: str) -> list[int]:
         """The tokens up to the first action."""
         return [*self._head, *self.encode(system).ids, *self._first]
+
+    def talk(self, messages: Sequence[Message], *, thinking: bool) -> tuple[list[int], bool]:
+        """The tokens of a talk, up to the reply, and whether they end within a thought.
+
+        Raises:
+            PredictorError: The template does not take such messages.
+        """
+        sentinels = [f"MESSAGE{number}text" for number in range(len(messages))]
+        roles = [message.role for message in messages]
+        pieces = _split(self._render(list(zip(roles, sentinels, strict=True)), thinking=thinking), sentinels)
+        if pieces is None:
+            raise PredictorError(
+                f"{self._model}: its chat template leaves out messages, or says them twice",
+                hint="A talk begins with a system or a user message; then user and assistant take turns.",
+            )
+        ids = self._encode(pieces[0])
+        for message, piece in zip(messages, pieces[1:], strict=True):
+            ids += [*self.encode(message.content.strip()).ids, *self._encode(piece)]
+        return ids, pieces[-1].rstrip().endswith("<think>")
 
     def encode(self, text: str) -> Encoded:
         """A message's content as tokens; nothing in it is taken for a special token."""
@@ -120,12 +142,8 @@ class ChatTemplate:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
         return ids
 
-    def _render(self, *, thinking: bool) -> str:
-        system, *turns = _SENTINELS
-        messages = [{"role": "system", "content": system}]
-        messages += [
-            {"role": "assistant" if number % 2 else "user", "content": text} for number, text in enumerate(turns)
-        ]
+    def _render(self, dialogue: Sequence[tuple[str, str]], *, thinking: bool) -> str:
+        messages = [{"role": role, "content": text} for role, text in dialogue]
         try:
             text: str = self._tokenizer.apply_chat_template(
                 messages, tokenize=False, add_generation_prompt=True, enable_thinking=thinking
@@ -149,10 +167,10 @@ class ChatTemplate:
             )
 
 
-def _split(text: str) -> list[str] | None:
+def _split(text: str, sentinels: Sequence[str]) -> list[str] | None:
     """What stands around the sentinels, or None if they are not there once each and in order."""
     pieces = []
-    for sentinel in _SENTINELS:
+    for sentinel in sentinels:
         before, found, text = text.partition(sentinel)
         if not found or sentinel in text:
             return None
