@@ -94,22 +94,26 @@ class Groups:
             return self._estimate(found / total, founds / totals, int(total))
 
     def mean_of_shares(self, shares: Sequence[tuple[Bools, Bools]]) -> Estimate:
-        """The unweighted mean of several shares, each as its hits and the cases where they count."""
-        values, draws = [], []
+        """The unweighted mean of several shares, each as its hits and the cases where they count; `n` counts cases."""
+        values, draws, n = [], [], 0
         for hits, where in shares:
             total, totals = self.sums(where)
             found, founds = self.sums(hits, where)
             if total:
                 values.append(found / total)
+                n += int(total)
                 with np.errstate(invalid="ignore"):
                     draws.append(founds / totals)
         if not values:
             return NOTHING
+        if set(values) <= {0.0} or set(values) <= {1.0}:
+            exact = binomial(n if values[0] else 0, n)
+            return Estimate(values[0], exact.low, exact.high, n)
         drawn = np.array(draws)
         counted = np.isfinite(drawn)
         sums, counts = np.where(counted, drawn, 0.0).sum(axis=0), counted.sum(axis=0)
         with np.errstate(invalid="ignore"):
-            return self._estimate(float(np.mean(values)), sums / counts, len(values))
+            return self._estimate(float(np.mean(values)), sums / counts, n)
 
     def difference(self, one: Bools, other: Bools, where: Bools | None = None) -> Estimate:
         """The share of the one minus that of the other, on the same cases."""

@@ -1,0 +1,484 @@
+"""Rows -> figures with intervals: the JSON of `verifierd eval`.
+
+Its top level is about the environment's divergence; `agent` and `simulator` are the two other truths.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from verifierd.calibration import rate as binomial
+from verifierd.replay.evaluation.controls import CONTROLS
+from verifierd.replay.evaluation.judging import Evaluated, Row, Track
+from verifierd.replay.inject import BENIGN, FAULTS
+from verifierd.replay.labelled import Truth
+from verifierd.replay.statistics import NOTHING, Bools, Estimate, Floats, Groups, mcnemar, precision_at, roc
+from verifierd.types import FAILURES, Tokens, VerdictKind
+
+__all__ = ("LEAST", "PREVALENCES", "Columns", "compared", "document")
+
+LEAST = 20
+"""A kind with fewer cases is listed, and does not count for the overall recall."""
+
+PREVALENCES = (0.01, 0.08)
+"""Shares of bad steps that precision is corrected for: about those of the field's two surveys of real traces."""
+
+TOLERANCES = (0, 1, 3, 5)
+_LENGTHS = ((0, "0"), (100, "1 to 100"), (1000, "101 to 1,000"), (10_000, "1,001 to 10,000"), (math.inf, "over 10,000"))
+_LONG = 100
+_NOMINAL = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+
+
+class Columns:
+    """Rows as columns, with the groups of their bootstrap.
+
+    Args:
+        rows: The cases.
+        seed: Of the bootstrap.
+    """
+
+    def __init__(self, rows: Sequence[Row], *, seed: int = 0) -> None:
+        self.rows = rows
+        self.groups = Groups([row.group for row in rows], seed=seed)
+        self.altered = self._of(lambda row: row.altered)
+        self.bad = self._of(lambda row: row.bad is True)
+        self.good = self._of(lambda row: row.bad is False)
+        self.off_path = self._of(lambda row: row.verdict is VerdictKind.OFF_PATH)
+        self.abstained = self._of(lambda row: row.verdict is VerdictKind.ABSTAIN)
+        self.suspicion = np.array([row.suspicion for row in rows], dtype=np.float64)
+        self.clean = self.good & ~self.altered
+        self.benign = self.good & self.altered
+
+    def _of(self, ask: Callable[[Row], bool]) -> Bools:
+        return np.array([ask(row) for row in self.rows], dtype=np.bool_)
+
+    def where(self, ask: Callable[[Row], bool]) -> Bools:
+        """The cases for which something holds."""
+        return self._of(ask)
+
+    def control(self, number: int) -> tuple[Floats, Bools]:
+        """What a control says, and where it says something."""
+        values = [row.controls[number] for row in self.rows]
+        told = np.array([value is not None for value in values], dtype=np.bool_)
+        return np.array([0.0 if value is None else value for value in values], dtype=np.float64), told
+
+
+def document(found: Evaluated, *, seed: int = 0, injection: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """All figures of one judge, as JSON.
+
+    Args:
+        found: What it made of the cases.
+        seed: Of the bootstrap.
+        injection: Kinds, rate and seed of what was injected, to be repeated in the document.
+    """
+    table = Columns(found.rows, seed=seed)
+    clean, decided = int(table.clean.sum()), table.groups.share(~table.abstained, table.clean)
+    kinds = _by_kind(table)
+    recall = _overall(table)
+    return {
+        "predictor": found.predictor,
+        "model": found.model,
+        "policy": found.policy,
+        "injection": injection,
+        "trajectories": len(found.tracks),
+        "groups": table.groups.count,
+        "steps": int((~table.altered).sum()),
+        "cases": int((table.bad | table.benign).sum()),
+        "clean": clean,
+        "confusion": _confusion(table, table.bad, table.good),
+        "step_fpr": table.groups.share(table.off_path, table.clean),
+        "step_fpr_decided": table.groups.share(table.off_path, table.clean & ~table.abstained),
+        "step_fnr": table.groups.share(~table.off_path, table.bad),
+        "step_fnr_decided": table.groups.share(~table.off_path, table.bad & ~table.abstained),
+        "benign_fpr": table.groups.share(table.off_path, table.benign),
+        "benign_changed": _changed(table),
+        "precision": table.groups.share(table.bad, table.off_path & (table.bad | table.good)),
+        "precision_at": {f"{prevalence:g}": _precision(table, prevalence) for prevalence in PREVALENCES},
+        "recall": recall,
+        "recall_if_known": _overall(table, table.where(lambda row: row.known is True)),
+        "recall_over_decided": None if not recall.value or not decided.value else recall.value / decided.value,
+        **_ranks(table, table.suspicion, table.bad, table.bad | table.clean),
+        "by_kind": kinds,
+        "by_benign": _by_benign(table),
+        "by_tool": _strata(table, lambda row: row.tool),
+        "by_domain": _strata(table, lambda row: row.domain),
+        "by_length": _strata(table, _length, [name for _, name in _LENGTHS]),
+        "by_content": _strata(table, lambda row: row.content or "unknown"),
+        "abstention": table.groups.share(table.abstained, table.clean),
+        "abstention_cost": _cost(table),
+        "reasons": _reasons(table),
+        "controls": _controls(found, table, table.bad, table.clean),
+        "alarms": _alarms(found),
+        "calibration": _calibration(table),
+        "delay": _delay(found.tracks),
+        "agent": _agent(found, table),
+        "simulator": _simulator(table),
+        "coverage": _coverage(table),
+        "roc": roc(table.suspicion[table.bad | table.clean], table.bad[table.bad | table.clean]),
+        "histogram": _histogram(table),
+        **_price(found, table),
+    }
+
+
+def compared(judges: Sequence[Evaluated], *, seed: int = 0) -> list[dict[str, Any]]:
+    """Each further judge against the first, on the same cases."""
+    first, *others = judges
+    found = []
+    for other in others:
+        pairs = _paired(first.rows, other.rows)
+        one, two = (Columns([pair[side] for pair in pairs], seed=seed) for side in (0, 1))
+        groups, counted = one.groups, one.bad | one.clean
+        found.append(
+            {
+                "one": {"predictor": first.predictor, "model": first.model, "policy": first.policy},
+                "other": {"predictor": other.predictor, "model": other.model, "policy": other.policy},
+                "cases": len(pairs),
+                "step_fpr": groups.difference(two.off_path, one.off_path, one.clean),
+                "benign_fpr": groups.difference(two.off_path, one.off_path, one.benign),
+                "recall": groups.difference(two.off_path, one.off_path, one.bad),
+                "abstention": groups.difference(two.abstained, one.abstained, one.clean),
+                "by_kind": {
+                    kind: groups.difference(two.off_path, one.off_path, one.bad & one.where(_is(kind)))
+                    for kind in _kinds(one, one.bad)
+                },
+                "mcnemar": mcnemar((one.off_path == one.bad)[counted], (two.off_path == two.bad)[counted]),
+            }
+        )
+    return found
+
+
+def _paired(one: Sequence[Row], other: Sequence[Row]) -> list[tuple[Row, Row]]:
+    by_case = {(row.trajectory, row.case): row for row in other}
+    return [(row, by_case[key]) for row in one if (key := (row.trajectory, row.case)) in by_case]
+
+
+def _is(kind: str) -> Callable[[Row], bool]:
+    return lambda row: row.kind == kind
+
+
+def _kinds(table: Columns, among: Bools) -> list[str]:
+    """Kinds of the cases, those that we inject in the order of their lists."""
+    there = {row.kind for row, counted in zip(table.rows, among, strict=True) if counted}
+    order = {kind: number for number, kind in enumerate((*FAULTS, *BENIGN))}
+    return sorted(there, key=lambda kind: (order.get(kind, -1), kind))
+
+
+def _confusion(table: Columns, bad: Bools, good: Bools) -> dict[str, dict[str, int]]:
+    verdicts = {kind.value: table.where(lambda row, kind=kind: row.verdict is kind) for kind in VerdictKind}  # type: ignore[misc]
+    return {
+        name: {verdict: int((truth & said).sum()) for verdict, said in verdicts.items()}
+        for name, truth in (("off_path", bad), ("on_path", good))
+    }
+
+
+def _ranks(table: Columns, scores: Floats, bad: Bools, where: Bools) -> dict[str, Estimate]:
+    area, one, five = table.groups.ranked(scores, bad, where=where)
+    return {"auroc": area, "tpr_at_fpr_1": one, "tpr_at_fpr_5": five}
+
+
+def _precision(table: Columns, prevalence: float) -> Estimate:
+    def combine(hits: Floats, bad: Floats, alarms: Floats, good: Floats) -> Floats:
+        return precision_at(prevalence, hits / bad, alarms / good)
+
+    groups = table.groups
+    sums = (
+        groups.sums(table.off_path, table.bad),
+        groups.sums(table.bad),
+        groups.sums(table.off_path, table.clean),
+        groups.sums(table.clean),
+    )
+    found = groups.of(sums, combine, int(table.bad.sum() + table.clean.sum()))
+    if found.value is None or (table.off_path & table.clean).any():
+        return found
+    # That no clean step alarmed does not mean that none ever will.
+    recall, fpr = groups.share(table.off_path, table.bad), groups.share(table.off_path, table.clean)
+    least = np.array([recall.value if recall.low is None else recall.low])
+    low = float(precision_at(prevalence, least, np.array([fpr.high]))[0])
+    return Estimate(found.value, low, found.high, found.n)
+
+
+def _by_kind(table: Columns) -> dict[str, dict[str, Any]]:
+    found = {}
+    for kind in _kinds(table, table.bad):
+        chosen = table.bad & table.where(_is(kind))
+        known = chosen & table.where(lambda row: row.known is True)
+        found[kind] = {
+            "n": int(chosen.sum()),
+            "counted": int(chosen.sum()) >= LEAST,
+            "recall": table.groups.share(table.off_path, chosen),
+            "recall_if_known": table.groups.share(table.off_path, known),
+            "abstention": table.groups.share(table.abstained, chosen),
+            **_ranks(table, table.suspicion, chosen, chosen | table.clean),
+            "controls": {
+                name: table.groups.ranked(scores, chosen, where=(chosen | table.clean) & told)[0]
+                for number, name in enumerate(CONTROLS)
+                for scores, told in [table.control(number)]
+            },
+        }
+    return found
+
+
+def _by_benign(table: Columns) -> dict[str, dict[str, Any]]:
+    return {
+        kind: {"n": int(chosen.sum()), "fpr": table.groups.share(table.off_path, chosen)}
+        for kind in _kinds(table, table.benign)
+        for chosen in [table.benign & table.where(_is(kind))]
+    }
+
+
+def _overall(table: Columns, among: Bools | None = None) -> Estimate:
+    """The unweighted mean recall of the kinds that have enough cases."""
+    counted = table.bad if among is None else table.bad & among
+    chosen = [counted & table.where(_is(kind)) for kind in _kinds(table, counted)]
+    return table.groups.mean_of_shares([(table.off_path, one) for one in chosen if int(one.sum()) >= LEAST])
+
+
+def _strata(
+    table: Columns, name: Callable[[Row], str], order: Sequence[str] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Figures by something that cases have: false alarms on clean ones, recall on the others."""
+    of = np.array([name(row) for row in table.rows], dtype=object)
+    sizes = {stratum: int(((of == stratum) & table.clean).sum()) for stratum in set(of.tolist())}
+    names = sorted(sizes, key=lambda stratum: (-sizes[stratum], stratum))
+    found = {}
+    for stratum in names if order is None else [one for one in order if one in sizes]:
+        here = of == stratum
+        bad, clean = here & table.bad, here & table.clean
+        found[stratum] = {
+            "steps": int(clean.sum()),
+            "faults": int(bad.sum()),
+            "fpr": table.groups.share(table.off_path, clean),
+            "recall": table.groups.share(table.off_path, bad),
+            "abstention": table.groups.share(table.abstained, clean),
+            "auroc": table.groups.ranked(table.suspicion, bad, where=bad | clean)[0],
+            "by_kind": {
+                kind: table.groups.share(table.off_path, bad & table.where(_is(kind))) for kind in _kinds(table, bad)
+            },
+        }
+    return found
+
+
+def _length(row: Row) -> str:
+    return next(name for most, name in _LENGTHS if row.length <= most)
+
+
+def _changed(table: Columns) -> Estimate:
+    """The share of benign changes that changed the verdict of a decided step."""
+    clean = {(row.trajectory, row.step): row.verdict for row in table.rows if not row.altered}
+    decided = table.benign & table.where(
+        lambda row: clean.get((row.trajectory, row.step), VerdictKind.ABSTAIN) is not VerdictKind.ABSTAIN
+    )
+    changed = table.where(lambda row: row.verdict is not clean.get((row.trajectory, row.step)))
+    return table.groups.share(changed, decided)
+
+
+def _cost(table: Columns) -> dict[str, Any]:
+    """What abstaining cost: the faults that nobody decided, and what part of the misses they are."""
+    missed = table.bad & ~table.off_path
+    return {
+        "faults_abstained": table.groups.share(table.abstained, table.bad),
+        "of_misses": table.groups.share(table.abstained, missed),
+        "could_be_known": table.groups.share(table.where(lambda row: row.known is True), table.bad & table.abstained),
+    }
+
+
+def _reasons(table: Columns) -> dict[str, int]:
+    reasons: dict[str, int] = {}
+    for row, clean in zip(table.rows, table.clean, strict=True):
+        if clean and row.verdict is VerdictKind.ABSTAIN:
+            reasons[str(row.reason)] = reasons.get(str(row.reason), 0) + 1
+    return dict(sorted(reasons.items(), key=lambda item: -item[1]))
+
+
+def _controls(found: Evaluated, table: Columns, bad: Bools, good: Bools) -> dict[str, Any]:
+    """The same figures for what is simple; null with its reason where there is none."""
+    result: dict[str, Any] = {}
+    for number, name in enumerate(CONTROLS):
+        scores, told = table.control(number)
+        if not (told & (bad | good)).any():
+            result[name] = {"value": None, "reason": found.judge or "nothing was asked"}
+            continue
+        figures: dict[str, Any] = _ranks(table, scores, bad, (bad | good) & told)
+        if set(np.unique(scores[told]).tolist()) <= {0.0, 0.5, 1.0}:  # it says yes or no
+            fired = scores > 0.5
+            figures["fpr"] = table.groups.share(fired, good & told)
+            figures["recall"] = table.groups.share(fired, bad & told)
+        result[name] = figures
+    return result
+
+
+def _alarms(found: Evaluated) -> dict[str, Any]:
+    """False alarms of trajectories in which nothing is known to be off path, and alarms of the others."""
+    judged = [track for track in found.tracks if track.steps]
+    clean = [track for track in judged if track.subject.clean]
+    bad = [track for track in judged if not track.subject.clean]
+    by_length = sorted(clean, key=lambda track: track.steps)
+    quarters = [by_length[len(by_length) * q // 4 : len(by_length) * (q + 1) // 4] for q in range(4)]
+    return {
+        "alpha": found.alpha,
+        "false": _alarmed(clean),
+        "by_length": [{"steps": [part[0].steps, part[-1].steps], "false": _alarmed(part)} for part in quarters if part],
+        "over_100_steps": _alarmed([track for track in clean if track.steps > _LONG]),
+        "true": _alarmed(bad),
+    }
+
+
+def _calibration(table: Columns) -> list[dict[str, Any]] | None:
+    """The share of clean steps whose p-value is at most a nominal rate; None before calibration."""
+    told = table.clean & table.where(lambda row: row.p_value is not None)
+    if not told.any():
+        return None
+    p = np.array([1.0 if row.p_value is None else row.p_value for row in table.rows])
+    return [{"nominal": rate, "realised": table.groups.share(p <= rate, told)} for rate in _NOMINAL]
+
+
+def _alarmed(tracks: Sequence[Track]) -> Estimate:
+    if not tracks:
+        return NOTHING
+    count = sum(track.alarm > 0 for track in tracks)
+    exact = binomial(count, len(tracks))
+    return Estimate(count / len(tracks), exact.low, exact.high, len(tracks))
+
+
+def _delay(tracks: Sequence[Track]) -> dict[str, Any]:
+    """Steps from the first bad observation to the alarm, and to the first off-path step."""
+    delays: dict[str, list[int]] = {"alarm": [], "off_path": []}
+    bad = 0
+    for track in tracks:
+        steps = track.subject.run.steps
+        first = min((steps[place].index for place, wrong in track.subject.environment.items() if wrong), default=0)
+        if not first:
+            continue
+        bad += 1
+        if track.alarm >= first:
+            delays["alarm"].append(track.alarm - first)
+        if later := [index for index in track.off_path if index >= first]:
+            delays["off_path"].append(later[0] - first)
+    return {
+        "trajectories": bad,
+        **{
+            name: {
+                "n": len(found),
+                "median": float(np.median(found)) if found else None,
+                "max": max(found, default=None),
+            }
+            for name, found in delays.items()
+        },
+    }
+
+
+def _agent(found: Evaluated, table: Columns) -> dict[str, Any] | None:
+    """Against labels of actions; None where there are none."""
+    bad = table.where(lambda row: row.agent_erred is True)
+    good = table.where(lambda row: row.agent_erred is False)
+    labels = [marked for track in found.tracks for marked in track.subject.marked if marked.truth is Truth.AGENT]
+    if not (bad | good).any():
+        return None
+    return {
+        "steps": int((bad | good).sum()),
+        "errors": int(bad.sum()),
+        "unplaced": sum(marked.unplaced for marked in labels),
+        "confusion": _confusion(table, bad, good),
+        "step_fpr": table.groups.share(table.off_path, good),
+        "recall": table.groups.share(table.off_path, bad),
+        "precision": table.groups.share(bad, table.off_path & (bad | good)),
+        "abstention": table.groups.share(table.abstained, bad | good),
+        **_ranks(table, table.suspicion, bad, bad | good),
+        "controls": _controls(found, table, bad, good),
+        "tolerance": _tolerance(found.tracks),
+        "judge_of_its_size": {"recall": 0.223, "fpr": 0.021, "source": "Qwen3-30B-A3B-Instruct on AgentProcessBench"},
+    }
+
+
+def _tolerance(tracks: Sequence[Track]) -> dict[str, Any]:
+    """How often the first bad action is found, give or take so many of the log's own steps.
+
+    Found is the first off-path step, else the most suspicious one; beside it what a step drawn at random would find,
+    and, where a second set of labels exists, what that finds.
+    """
+    hits = {tolerance: [0, 0.0, 0, 0] for tolerance in TOLERANCES}
+    asked = second = 0
+    for track in tracks:
+        marked = next((one for one in track.subject.marked if one.truth is Truth.AGENT), None)
+        if marked is None or marked.first_bad is None or not track.suspicions:
+            continue
+        asked += 1
+        guess = (
+            track.off_path[0] if track.off_path else max(track.suspicions, key=lambda index: track.suspicions[index])
+        )
+        places = [marked.positions[index] for index in track.suspicions]
+        for tolerance, hit in hits.items():
+            hit[0] += abs(marked.positions[guess] - marked.first_bad) <= tolerance
+            hit[1] += sum(abs(place - marked.first_bad) <= tolerance for place in places) / len(places)
+        if marked.second:
+            second += 1
+            for tolerance, hit in hits.items():
+                hit[2] += any(abs(place - marked.first_bad) <= tolerance for place in marked.second)
+    if not asked:
+        return {"trajectories": 0}
+    return {
+        "trajectories": asked,
+        "found": {str(tolerance): _exact(int(hit[0]), asked) for tolerance, hit in hits.items()},
+        "at_random": {str(tolerance): hit[1] / asked for tolerance, hit in hits.items()},
+        "second_labels": {str(tolerance): _exact(int(hit[2]), second) for tolerance, hit in hits.items()}
+        if second
+        else None,
+    }
+
+
+def _exact(count: int, total: int) -> Estimate:
+    found = binomial(count, total)
+    return Estimate(count / total, found.low, found.high, total)
+
+
+def _simulator(table: Columns) -> dict[str, Any]:
+    """How the predictor itself did on clean observations."""
+    asked = table.clean & table.where(lambda row: row.tokens.prompt > 0 or row.failed is not None)
+    whole = table.clean & table.where(lambda row: row.exact is not None)
+    failed = table.where(lambda row: row.failed is not None)
+    return {
+        "asked": int(asked.sum()),
+        "failed": table.groups.share(failed, asked),
+        "failures": {
+            failure.value: int((table.clean & table.where(lambda row, failure=failure: row.failed is failure)).sum())  # type: ignore[misc]
+            for failure in FAILURES
+        },
+        "whole": int(whole.sum()),
+        "wrong": table.groups.share(table.where(lambda row: row.exact is False), whole),
+        "false_alarms": int((table.clean & table.off_path).sum()),
+    }
+
+
+def _coverage(table: Columns) -> dict[str, Any]:
+    shares = np.array([row.coverage for row in table.rows], dtype=np.float64)[table.clean]
+    return {
+        "above_zero": table.groups.share(table.where(lambda row: row.coverage > 0), table.clean),
+        "mean": float(shares.mean()) if shares.size else None,
+    }
+
+
+def _histogram(table: Columns) -> dict[str, Any]:
+    """Suspicion of clean and of faulty observations, in tenths; the last bin holds contradictions."""
+    edges = [*np.linspace(0, 1, 11).tolist(), 2.0, 2.1]
+    return {
+        "edges": edges,
+        "clean": np.histogram(table.suspicion[table.clean], edges)[0].tolist(),
+        "faulty": np.histogram(table.suspicion[table.bad], edges)[0].tolist(),
+    }
+
+
+def _price(found: Evaluated, table: Columns) -> dict[str, Any]:
+    rows = [row for row in table.rows if not row.altered]
+    taken = np.array([row.seconds for row in rows]) if rows else np.zeros(1)
+    return {
+        "tokens": {
+            name: sum(getattr(row.tokens, name) for row in rows) / max(1, len(rows))
+            for name in Tokens.__struct_fields__
+        },
+        "seconds": {
+            "wall": found.seconds,
+            **{f"p{rank}": float(np.percentile(taken, rank)) for rank in (50, 95, 99)},
+        },
+    }
