@@ -133,23 +133,23 @@ def of_runs(found: Iterable[Run], marked: Iterable[Marked], injection: Injection
         marked: What labels say of some of them.
         injection: What is injected.
     """
-    labels: dict[tuple[str, str], list[Marked]] = {}
-    for one in marked:
-        labels.setdefault(one.run.key, []).append(one)
-    return _cases((_subject(run, labels.get(run.key, ())) for run in found), injection)
+    labels: dict[int, list[Marked]] = {}
+    for one in marked:  # a name may come again, so that only the run itself says which it is
+        labels.setdefault(id(one.run), []).append(one)
+    return _cases((_subject(run, labels.get(id(run), ())) for run in found), injection)
 
 
 def of_sets(sets: Iterable[Labelled], injection: Injection | None) -> Cases:
-    """Cases of labelled sets; overlays stand on the trajectories of their own set."""
-    subjects: list[Subject] = []
+    """Cases of labelled sets; a trajectory that several hold, as overlays hold what they alter, is counted once."""
+    by_key: dict[tuple[str, str], Subject] = {}
     for one in sets:
-        by_key = {marked.run.key: _subject(marked.run, [marked]) for marked in one.marked}
+        for marked in one.marked:
+            by_key.setdefault(marked.run.key, _subject(marked.run, [marked]))
         for overlay in one.overlays:
             subject = by_key[overlay.marked.run.key]
             place = next(place for place, step in enumerate(subject.run.steps) if step.index == overlay.step)
             subject.overlays.setdefault(place, []).append(overlay)
-        subjects += by_key.values()
-    return _cases(subjects, injection)
+    return _cases(by_key.values(), injection)
 
 
 def _cases(subjects: Iterable[Subject], injection: Injection | None) -> Cases:
