@@ -19,6 +19,7 @@ from starlette.applications import Starlette
 
 from verifierd import http
 from verifierd.errors import ConfigError, StateError, VerifierdError
+from verifierd.labels import Saying
 from verifierd.metrics import Metrics
 from verifierd.sanitize import Sanitizer
 from verifierd.sinks.recent import Recent
@@ -58,6 +59,7 @@ def application(
     private: bool = False,
     allowed_hosts: Sequence[str] = (),
     alarms: http.Alarms | None = None,
+    labels: http.Labels | None = None,
     reload: Callable[[], Awaitable[Mapping[str, object]]] | None = None,
 ) -> Starlette:
     return http.app(
@@ -66,6 +68,7 @@ def application(
         readiness=readiness,
         token=TOKEN,
         alarms=alarms,
+        labels=labels,
         reload=reload,
         private=private,
         allowed_hosts=allowed_hosts,
@@ -341,6 +344,96 @@ async def test_acknowledgements_that_make_no_sense() -> None:
 
 
 @pytest.mark.anyio
+async def test_labels_are_taken_and_shown() -> None:
+    """A label moves the next scrape, may wait for its verdict, be changed and undone, and its history is shown."""
+    metrics = Metrics()
+    known, unknown = "a" * 32, "b" * 32
+    async with Store(clock=lambda: 60.0) as store:
+        await store.commit(Commit(verdicts=[verdict(1, "off_path", step_id=known, verdict_id="c" * 32)]))
+        async with served(application(metrics=metrics, labels=store)) as client:
+
+            async def say(identity: str, label: str, **more: str) -> httpx2.Response:
+                said = {"id": identity, "label": label, **more}
+                return await client.post("/api/labels", headers={**JSON, **BEARER}, json=said)
+
+            done = await say("cccccccc", "on_path", by="ada\u001b", note="seen")
+            assert done.status_code == 200
+            label = {
+                "label": "on_path",
+                "source": "person",
+                "by": "ada\\x1b",
+                "note": "seen",
+                "time": "1970-01-01T00:01:00.000Z",
+                "undone": None,
+            }
+            assert done.json() == {
+                "id": "cccccccc",
+                "step_id": known,
+                "action": "added",
+                "pending": False,
+                "label": label,
+                "before": None,
+                "verdict": {"verdict_id": "c" * 32, "verdict": "off_path", "trajectory": "t", "step": 1},
+            }
+            scrape = (await client.get("/metrics")).text
+            assert 'verifierd_labelled_verdicts{label="on_path",source="person",verdict="off_path"} 1.0' in scrape
+            assert "verifierd_false_positives 1.0" in scrape
+            assert (await say(known, "unsure")).json()["before"] == label
+            assert "verifierd_false_positives 0.0" in (await client.get("/metrics")).text
+            assert (await say(known, "undo")).json()["label"] == label
+            assert "verifierd_false_positives 1.0" in (await client.get("/metrics")).text
+            later = await say(unknown, "off_path")
+            assert (later.status_code, later.json()["pending"], later.json()["verdict"]) == (202, True, None)
+            assert "verifierd_labels_pending 1.0" in (await client.get("/metrics")).text
+            told = (await client.get("/api/labels?id=AAAAAAAA")).json()
+            assert (told["step_id"], told["label"]) == (known, label)
+            assert [(one["label"], one["undone"] is None) for one in told["labels"]] == [
+                ("on_path", True),
+                ("unsure", False),
+            ]
+            waiting = (await client.get(f"/api/labels?id={unknown}")).json()
+            assert (waiting["step_id"], waiting["label"]["label"]) == (None, "off_path")
+            nothing = (await client.get(f"/api/labels?id={'d' * 32}")).json()
+            assert (nothing["label"], nothing["labels"]) == (None, [])
+
+
+@pytest.mark.anyio
+async def test_labels_that_make_no_sense() -> None:
+    """A wrong body, an id that means nothing or too much, and an undo of nothing are refused and counted."""
+    metrics = Metrics()
+    async with Store() as store:
+        await store.commit(Commit(verdicts=[verdict(n, step_id=f"{'a' * 31}{n}") for n in (1, 2)]))
+        async with served(application(metrics=metrics, labels=store)) as client:
+            headers = {**JSON, **BEARER}
+            for body in (
+                b"",
+                b"[]",
+                b"{}",
+                b'{"id": 1, "label": "on_path"}',
+                b'{"id": "x", "label": "maybe"}',
+                b"\xff",
+            ):
+                answer = await client.post("/api/labels", headers=headers, content=body)
+                assert answer.status_code == 400
+                assert "on_path|off_path|unsure|undo" in answer.json()["error"]
+            for identity, label, status, message in (
+                ("0123456789", "on_path", 404, "begins with `0123456789`"),
+                ("a" * 10, "on_path", 400, "several steps"),
+                ("<script>\u001b", "on_path", 400, "is no id"),
+                ("a" * 31 + "1", "undo", 400, "no label that could be undone"),
+            ):
+                said = {"id": identity, "label": label}
+                answer = await client.post("/api/labels", headers=headers, json=said)
+                assert (answer.status_code, message in answer.json()["error"]) == (status, True)
+                assert answer.json()["hint"]
+            assert (await client.get("/api/labels")).status_code == 400
+            assert (await client.get("/api/labels?id=0123456789")).status_code == 404
+            assert (await client.post("/api/labels", headers=JSON, content=b"{}")).status_code == 401
+        assert metrics.registry.get_sample_value("verifierd_label_events_total", {"action": "refused"}) == 10
+        assert await store.truths() == {}
+
+
+@pytest.mark.anyio
 async def test_reload_says_what_is_in_use_or_why_not() -> None:
     """With the token the settings are read again; a refusal is a 409 with its reason and its remedy."""
     refusal: list[VerifierdError] = []
@@ -442,6 +535,10 @@ async def test_scrape_passes_promtool() -> None:
         metrics.read(name, [Record(origin=Origin(path="a", offset=0), end=9, data=b"", problem=name)])
         metrics.verdict(verdict(1, "abstain", reason=name, predictor=name))
     metrics.committed(0.1, 1.0)
+    async with Store() as store:
+        await store.commit(Commit(verdicts=[verdict(1, step_id="a" * 32)]))
+        metrics.labelled(await store.label(Saying(id="a" * 32, label="off_path")))
+        metrics.truth(store.truth)
     async with served(application(metrics=metrics)) as client:
         scrape = await client.get("/metrics")
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from verifierd.labels import Label, Outcome, Truth
 from verifierd.metrics import Metrics
 from verifierd.redact import KINDS
 from verifierd.types import (
@@ -138,7 +140,7 @@ def test_a_models_step_moves_what_belongs_to_it() -> None:
 def test_stored_verdicts_follow_the_database() -> None:
     """The gauge is set from the store and moves with what is committed."""
     metrics = Metrics()
-    metrics.preset({VerdictKind.ON_PATH: 40}, {})
+    metrics.preset({VerdictKind.ON_PATH: 40})
     metrics.verdict(verdict(VerdictKind.ON_PATH))
 
     assert samples(metrics)["stored_verdicts{on_path}"] == 41
@@ -147,14 +149,37 @@ def test_stored_verdicts_follow_the_database() -> None:
 def test_truth_is_recomputed_from_the_database() -> None:
     """What was counted before is replaced, not added to."""
     metrics = Metrics()
-    metrics.label(VerdictKind.OFF_PATH, "on_path", "data")
-    metrics.preset({}, {(VerdictKind.ABSTAIN, "off_path", "data"): 3, (VerdictKind.OFF_PATH, "off_path", "person"): 2})
+    metrics.truth(Truth({(VerdictKind.OFF_PATH, "on_path", "data"): 1}, 7))
+    metrics.truth(
+        Truth({(VerdictKind.ABSTAIN, "off_path", "data"): 3, (VerdictKind.OFF_PATH, "off_path", "person"): 2}, 4)
+    )
     found = samples(metrics)
 
     assert (found["false_positives"], found["false_negatives"]) == (0, 3)
     assert found["labelled_verdicts{on_path,data,off_path}"] == 0
     assert found["labelled_verdicts{off_path,data,abstain}"] == 3
     assert found["labelled_verdicts{off_path,person,off_path}"] == 2
+    assert found["labels_pending"] == 4
+
+
+def test_what_is_said_is_counted_with_its_delay() -> None:
+    """Each saying counts by what it did; late ones by how late, an undo and one without a verdict not."""
+    metrics = Metrics()
+    said = Label(step_id="s", label="off_path", source="person", time=3650.0)
+    late = Outcome(
+        action="added", said=said, before=None, now=said, verdict=verdict(VerdictKind.ON_PATH), verdict_time=50.0
+    )
+    early = Label(step_id=None, label="off_path", source="person", time=3650.0)
+    metrics.labelled(late)
+    metrics.labelled(msgspec.structs.replace(late, action="undone", now=None))
+    metrics.labelled(Outcome(action="changed", said=early, before=early, now=early, verdict=None))
+    metrics.labelled(None)
+    found = samples(metrics)
+
+    assert [found[f"label_events_total{{{action}}}"] for action in ("added", "changed", "undone", "refused")] == [1] * 4
+    assert (found["label_delay_seconds_count"], found["label_delay_seconds_sum"]) == (1, 3600)
+    assert found["label_delay_seconds_bucket{3600.0}"] == 1
+    assert found["label_delay_seconds_bucket{600.0}"] == 0
 
 
 def test_reading_is_counted_by_result() -> None:
@@ -216,13 +241,13 @@ def test_commits() -> None:
 def test_labels(kind: str, label: str, positives: int, negatives: int) -> None:
     """A label makes a verdict a false positive, a false negative or neither, and can be taken back."""
     metrics = Metrics()
-    metrics.label(VerdictKind(kind), label, "person")
+    metrics.truth(Truth({(VerdictKind(kind), label, "person"): 1}))
     found = samples(metrics)
 
     assert found[f"labelled_verdicts{{{label},person,{kind}}}"] == 1
     assert (found["false_positives"], found["false_negatives"]) == (positives, negatives)
 
-    metrics.label(VerdictKind(kind), label, "person", -1)
+    metrics.truth(Truth({}))
     found = samples(metrics)
 
     assert found[f"labelled_verdicts{{{label},person,{kind}}}"] == 0
@@ -238,7 +263,7 @@ def test_hostile_values_make_one_series() -> None:
         metrics.verdict(verdict(VerdictKind.ABSTAIN, reason=name, predictor=name))
         metrics.source_events_total.labels(name).inc()
         metrics.redactions_total.labels(name).inc()
-        metrics.label(VerdictKind.ON_PATH, name, name)
+        metrics.truth(Truth({(VerdictKind.ON_PATH, name, name): 1}))
     found = samples(metrics)
 
     assert found["source_events_total{other}"] == 504

@@ -15,13 +15,13 @@ import msgspec
 import pytest
 
 from verifierd.errors import StateError
+from verifierd.labels import Label, Saying
 from verifierd.store import (
     DATABASE,
     SCHEMA,
     Acknowledgement,
     Commit,
     FileState,
-    Label,
     Quarantined,
     Raised,
     Store,
@@ -219,49 +219,13 @@ async def test_texts_that_are_no_unicode_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_labels_are_kept_in_order() -> None:
-    """A step's labels come back oldest first, with the time they were given."""
-    async with Store(clock=lambda: 3.0) as store:
-        await store.add_label(Label(step_id="s", label="off_path", source="cli"))
-        await store.add_label(Label(step_id="s", label="on_path", source="cli", note="my mistake"))
-        assert [(label.label, label.note, label.time) for label in await store.labels("s")] == [
-            ("off_path", "", 3.0),
-            ("on_path", "my mistake", 3.0),
-        ]
-        assert await store.labels("t") == []
-
-
-@pytest.mark.anyio
-async def test_truths_count_the_last_label_of_each_source() -> None:
-    """Verdicts are counted by kind, label and source; a verdict without a label is not."""
-    first, second, third = step(1), step(2), step(3)
-    async with Store() as store:
-        await store.commit(
-            Commit(
-                verdicts=[verdict(first), verdict(second, kind=VerdictKind.OFF_PATH), verdict(third)],
-                labels=[
-                    Label(step_id=s.step_id, label="off_path", source="data", note="\ud800") for s in (first, second)
-                ],
-            )
-        )
-        for label in ("off_path", "on_path"):
-            await store.add_label(Label(step_id=first.step_id, label=label, source="person"))
-        assert await store.truths() == {
-            (VerdictKind.ON_PATH, "off_path", "data"): 1,
-            (VerdictKind.OFF_PATH, "off_path", "data"): 1,
-            (VerdictKind.ON_PATH, "on_path", "person"): 1,
-        }
-        assert [label.note for label in await store.labels(second.step_id)] == ["\ud800"]
-
-
-@pytest.mark.anyio
 async def test_labels_of_the_log_itself_do_not_hold_up_retention(tmp_path: Path) -> None:
     """A log that labels all its steps must not fill the disk: such labels go with their steps."""
     steps = [step(n) for n in range(1, 11)]
     labels = [Label(step_id=s.step_id, label="on_path", source="data") for s in steps]
     async with Store(tmp_path, clock=lambda: 0.0) as store:
         await store.commit(Commit(steps=kept(steps), verdicts=[verdict(s) for s in steps], labels=labels))
-        await store.add_label(Label(step_id=steps[0].step_id, label="off_path", source="person"))
+        await store.label(Saying(id=steps[0].step_id, label="off_path"))
         gone = await store.prune(max_age_seconds=500, max_bytes=1 << 40, now=1000.0)
         assert (gone.steps, gone.verdicts) == (9, 9)
         assert len(await store.labels(steps[0].step_id)) == 2
@@ -457,7 +421,7 @@ async def test_an_alarm_is_kept_as_long_as_its_verdict() -> None:
         both = [StoredStep(step=of, run=0, ordinal=1) for of in (old, labelled)]
         alarms = [raised(old), raised(labelled)]
         await store.commit(Commit(steps=both, verdicts=[verdict(old), verdict(labelled)], alarms=alarms))
-        await store.add_label(Label(step_id=labelled.step_id, label="off_path", source="person"))
+        await store.label(Saying(id=labelled.step_id, label="off_path"))
         await store.prune(max_age_seconds=10, max_bytes=1 << 40, now=100.0)
         assert [alarm.trajectory for alarm in await store.alarms()] == ["u"]
 
@@ -508,6 +472,18 @@ async def test_reading_beside_a_daemon_changes_nothing(tmp_path: Path) -> None:
         assert [found.seq for found in await reader.recent(9)] == [2, 1]
 
 
+def as_second_schema(db: sqlite3.Connection) -> None:
+    """Make a database, but for its labels, one as the second schema had it."""
+    db.execute("UPDATE meta SET value = 2 WHERE key = 'schema'")
+    db.execute("DROP TABLE labels")
+    db.execute("DROP TABLE label_lines")
+    db.execute(
+        "CREATE TABLE labels (id INTEGER PRIMARY KEY, step_id TEXT NOT NULL, label TEXT NOT NULL,"
+        " source TEXT NOT NULL, note TEXT NOT NULL, time REAL NOT NULL)"
+    )
+    db.execute("CREATE INDEX labels_step ON labels (step_id)")
+
+
 @pytest.mark.anyio
 async def test_a_database_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) -> None:
     """Nothing of it is lost, the trajectories' memory included; a reader asks for a start of the daemon first."""
@@ -515,6 +491,7 @@ async def test_a_database_of_the_first_schema_is_brought_up_to_date(tmp_path: Pa
         await store.commit(Commit(steps=kept([step(1)]), verdicts=[verdict(step(1))]))
     old = {"run": 2, "memory": {"decided": 3}}
     with sqlite3.connect(tmp_path / DATABASE) as db:
+        as_second_schema(db)
         db.execute("UPDATE meta SET value = 1 WHERE key = 'schema'")
         db.execute("DROP TABLE alarms")
         db.execute("DROP TABLE trajectories")
@@ -538,6 +515,30 @@ async def test_a_database_of_the_first_schema_is_brought_up_to_date(tmp_path: Pa
     with sqlite3.connect(tmp_path / DATABASE) as db:
         assert db.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone() == (SCHEMA,)
     db.close()
+
+
+@pytest.mark.anyio
+async def test_a_database_of_the_second_schema_keeps_its_labels(tmp_path: Path) -> None:
+    """What people and logs said is there after the upgrade, and counts as before."""
+    first, second = step(1), step(2)
+    async with Store(tmp_path) as store:
+        await store.commit(Commit(steps=kept([first, second]), verdicts=[verdict(first), verdict(second)]))
+    with sqlite3.connect(tmp_path / DATABASE) as db:
+        as_second_schema(db)
+        rows = [
+            (first.step_id, "on_path", "data", "kind"),
+            (first.step_id, "off_path", "person", "seen"),
+            (second.step_id, "off_path", "cli", b"\xed\xa0\x80"),
+        ]
+        db.executemany("INSERT INTO labels VALUES (NULL, ?, ?, ?, ?, 5.0)", rows)
+    db.close()
+    async with Store(tmp_path) as store:
+        assert await store.truths() == {(VerdictKind.ON_PATH, "off_path", "person"): 2}
+        told = [(label.label, label.source, label.note, label.time) for label in await store.labels(first.step_id)]
+        assert told == [("on_path", "data", "kind", 5.0), ("off_path", "person", "seen", 5.0)]
+        assert [label.note for label in await store.labels(second.step_id)] == ["X'EDA080'"]
+        await store.label(Saying(id=first.step_id, label="undo"))
+        assert store.truth.tally[VerdictKind.ON_PATH, "on_path", "data"] == 1
 
 
 @pytest.mark.anyio
@@ -582,7 +583,7 @@ async def test_old_rows_are_pruned_and_labelled_ones_stay(tmp_path: Path) -> Non
                 quarantine=[Quarantined(path="a", offset=0, length=1, reason="not_json")],
             )
         )
-        await store.add_label(Label(step_id=old[5].step_id, label="off_path", source="cli"))
+        await store.label(Saying(id=old[5].step_id, label="off_path"))
         now[0] = 1000.0
         await store.commit(Commit(steps=kept(new), verdicts=[verdict(s) for s in new]))
         gone = await store.prune(max_age_seconds=500, max_bytes=1 << 40, now=1000.0)
@@ -602,8 +603,8 @@ async def test_the_oldest_rows_go_when_there_are_too_many_bytes(tmp_path: Path) 
     """Retention by size deletes from the old end until it fits; what is labelled is kept even if it does not."""
     steps = [step(n, observation="x" * 2000) for n in range(1, 3001)]
     async with Store(tmp_path) as store:
-        await store.commit(Commit(steps=kept(steps)))
-        await store.add_label(Label(step_id=steps[0].step_id, label="on_path", source="cli"))
+        await store.commit(Commit(steps=kept(steps), verdicts=[verdict(steps[0])]))
+        await store.label(Saying(id=steps[0].step_id, label="on_path"))
         gone = await store.prune(max_age_seconds=1e9, max_bytes=3_000_000, now=time.time())
         assert 1500 <= gone.steps <= 2500
         assert (tmp_path / DATABASE).stat().st_size <= 3_000_000

@@ -18,6 +18,7 @@ __all__ = (
     "AGENT_FOLDERS",
     "Config",
     "HttpConfig",
+    "LabelsConfig",
     "LogConfig",
     "ModelConfig",
     "SourceConfig",
@@ -145,6 +146,17 @@ class StateConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ValueError("`retention-bytes` must be at least 1048576")
 
 
+class LabelsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """Where else labels come from, beside people.
+
+    Attributes:
+        files: Files that are followed for labels, one JSON document a line; `~` is the home, relative ones start at the
+            settings file. One that is missing is waited for.
+    """
+
+    files: tuple[str, ...] = ()
+
+
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """The daemon's own log, on standard error.
 
@@ -168,7 +180,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             policy says.
         max_line_bytes: Longer lines are skipped and counted.
         grace: Seconds that steps in flight have at shutdown.
-        model, http, state, log: See there.
+        model, http, state, labels, log: See there.
     """
 
     sources: tuple[SourceConfig, ...] = ()
@@ -180,6 +192,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     model: ModelConfig = ModelConfig()
     http: HttpConfig = HttpConfig()
     state: StateConfig = StateConfig()
+    labels: LabelsConfig = LabelsConfig()
     log: LogConfig = LogConfig()
 
     def __post_init__(self) -> None:
@@ -201,7 +214,7 @@ def load(path: Path | None) -> Config:
 def read(path: Path | None) -> Config:
     """Read a settings file, or the defaults if there is none, as it is.
 
-    Relative paths in it (of sources, policy and state) are taken from the file's folder.
+    Relative paths in it (of sources, policy, state and labels) are taken from the file's folder.
 
     Raises:
         ConfigError: If it cannot be read, is no TOML, has an unknown key, a wrong type or an impossible value.
@@ -312,6 +325,7 @@ def _anchored(config: Config, folder: Path) -> Config:
         policy=anchor(config.policy) if names_file(config.policy) else config.policy,
         model=model if model.prompts is None else msgspec.structs.replace(model, prompts=anchor(model.prompts)),
         state=state if state.dir is None else msgspec.structs.replace(state, dir=anchor(state.dir)),
+        labels=msgspec.structs.replace(config.labels, files=tuple(map(anchor, config.labels.files))),
     )
 
 

@@ -29,6 +29,8 @@ from verifierd.adapters import open_adapter
 from verifierd.composition import Choice, at_once, exchange, judging
 from verifierd.config import Config, SourceConfig, duration
 from verifierd.errors import ConfigError, SourceError, StateError, VerifierdError
+from verifierd.labelfile import MAX_LINE_BYTES, LabelFile
+from verifierd.labels import FORMAT as LABELS
 from verifierd.metrics import Metrics
 from verifierd.pipeline import Pipeline, Reading
 from verifierd.sanitize import Sanitizer
@@ -39,7 +41,7 @@ from verifierd.sources.base import look, refusal
 from verifierd.sources.directory import Watcher, nothing_found
 from verifierd.sources.file import FileSource
 from verifierd.stages import Sink
-from verifierd.store import Store
+from verifierd.store import FileState, Store
 
 __all__ = ("Daemon", "Started")
 
@@ -47,6 +49,7 @@ _STDIN = Path("-")
 _WORKERS = 8
 _READINGS = 512
 _SETTLE_SECONDS = 2.0
+_LABEL_SECONDS = 1.0  # between two looks at label files
 _EXCHANGEABLE = frozenset({"policy", "predictor", "quotes", "grace", "model"})
 """Settings that a reload can change; the others are in use from the start to the end."""
 
@@ -152,6 +155,9 @@ class Daemon:
         self._kept = 0
         self._groups = [_Group(source, time.time()) for source in config.sources]
         self._unscanned = len(self._groups)
+        self._label_files = tuple(Path(path).expanduser() for path in config.labels.files)
+        self._unlabelled: set[Path] = set()  # label files that cannot be read now
+        self._endpoint = state / "endpoint"
 
     async def run(self, *, once: bool = False) -> int:
         """Open everything, run, close everything.
@@ -168,6 +174,8 @@ class Daemon:
             store = Store(self._state)
             await store.open()
             stack.push_async_callback(store.aclose)
+            self._endpoint.unlink(missing_ok=True)  # of a daemon that was killed
+            stack.callback(self._endpoint.unlink, missing_ok=True)
             sanitizer = Sanitizer(
                 bytes.fromhex(http.token(self._state / "salt")),
                 on_redaction=lambda kind: self._metrics.redactions_total.labels(kind).inc(),
@@ -181,7 +189,8 @@ class Daemon:
             for sink in sinks:
                 stack.push_async_callback(sink.aclose)
             counts = await store.counts()
-            self._metrics.preset(counts, await store.truths())
+            self._metrics.preset(counts)
+            self._metrics.truth(store.truth)
             self._metrics.alarms_open.set(await store.open_alarms())
             self._kept = sum(counts.values())
             pipeline = await stack.enter_async_context(
@@ -215,6 +224,9 @@ class Daemon:
         async with anyio.create_task_group() as tasks:
             for _ in range(max(_WORKERS, at_once(self._choice))):
                 tasks.start_soon(worker)
+        for labels in await self._open_labels(store):
+            await self._take_labels(labels, last=True)
+            await labels.source.aclose()
         for group in self._groups:
             if group.skipped:
                 _log.info("sessions_skipped", files=len(group.skipped), older_than=group.config.start)
@@ -253,6 +265,7 @@ class Daemon:
             url = await self._serve(services, recent, store, reload) if self._config.http.enabled else None
             services.start_soon(self._housekeeping, store)
             services.start_soon(self._lag)
+            services.start_soon(self._labelling, store)
             services.start_soon(self._settling, pipeline)
             async with anyio.create_task_group() as work:
                 services.start_soon(_signals, stop, work.cancel_scope)
@@ -275,19 +288,23 @@ class Daemon:
 
     async def _serve(self, services: TaskGroup, recent: Recent, store: Store, reload: http.Reload) -> str:
         settings = self._config.http
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
         app = http.app(
             metrics=self._metrics,
             recent=recent,
             readiness=self._readiness,
             token=http.token(self._state / "token"),
             alarms=store,
+            labels=store,
             reload=reload,
-            allowed_hosts=(settings.host,),
+            allowed_hosts=(host,),
             private=settings.allow_remote,
         )
         serve = partial(http.serve, app, settings.host, settings.port, allow_remote=settings.allow_remote)
         port = await services.start(serve)
-        return f"http://{settings.host}:{port}"
+        url = f"http://{host}:{port}"
+        http.announce(self._endpoint, url)
+        return url
 
     async def _hangups(
         self, stop: anyio.Event, reload: http.Reload, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -402,7 +419,7 @@ class Daemon:
             return reading
         if self._is_out(path):
             return None
-        known = await store.file(str(path)) if path != _STDIN else None
+        known = await self._committed(path, store)
         begin: int | None = 0
         if known is None and path != _STDIN:
             begin = group.begin(path)
@@ -433,6 +450,11 @@ class Daemon:
                 await self._forget(old)
         return reading
 
+    async def _committed(self, path: Path, store: Store) -> FileState | None:
+        """What is kept of a file; nothing of one that was followed for labels."""
+        known = await store.file(str(path)) if path != _STDIN else None
+        return None if known is not None and known.format == LABELS else known
+
     async def _settling(self, pipeline: Pipeline) -> None:
         """Judge what waited only for more of its batch, once a file has been idle for a while."""
         while True:
@@ -449,6 +471,45 @@ class Daemon:
                         if not isinstance(error.__cause__, FileNotFoundError):  # the watcher sees that it has gone
                             self._trouble(path, error)
 
+    async def _open_labels(self, store: Store) -> list[LabelFile]:
+        """The label files, each taken up where it was committed."""
+        opened = []
+        for path in self._label_files:
+            known = await store.file(str(path))
+            position = known.position if known is not None and known.format == LABELS else None
+            source = open_source(path, position, max_line_bytes=MAX_LINE_BYTES)
+            opened.append(LabelFile(source, store, self._metrics))
+        return opened
+
+    async def _labelling(self, store: Store) -> None:
+        """Follow the label files."""
+        files = await self._open_labels(store)
+        while files:
+            for file in files:
+                await self._take_labels(file)
+            await anyio.sleep(_LABEL_SECONDS)
+
+    async def _take_labels(self, file: LabelFile, *, last: bool = False) -> None:
+        """What is new in a label file; with `last` also a last line that lacks its end."""
+        path = Path(file.source.path)
+        try:
+            await file.follow()
+            if last:
+                await file.settle()
+        except SourceError as error:
+            if path not in self._unlabelled:
+                self._unlabelled.add(path)
+                if isinstance(error.__cause__, FileNotFoundError):
+                    _log.info("label_file_missing", path=str(path), hint="it is read once it is there")
+                else:
+                    self._trouble(path, error)
+        except StateError as error:
+            _log.error("labels_failed", path=str(path), error=error.message, hint=error.hint)
+        else:
+            if path in self._unlabelled:
+                self._unlabelled.remove(path)
+                self._trouble(path, None)
+
     async def _housekeeping(self, store: Store) -> None:
         """Retention, hourly; what operators look at, every few seconds."""
         state = self._config.state
@@ -460,7 +521,8 @@ class Daemon:
                     gone = await store.prune(
                         max_age_seconds=state.retention_days * 86400, max_bytes=state.retention_bytes, now=time.time()
                     )
-                    self._metrics.preset(await store.counts(), await store.truths())
+                    self._metrics.preset(await store.counts())
+                    self._metrics.truth(store.truth)
                     self._metrics.alarms_open.set(await store.open_alarms())
                 except StateError as error:  # a full disk; what is judged waits for room, too
                     _log.error("retention_failed", error=error.message, hint=error.hint)
@@ -515,8 +577,13 @@ class Daemon:
                 await reading.source.aclose()
 
     def _is_out(self, path: Path) -> bool:
-        """Is it what we write ourselves? Verdicts look like native steps, and must not feed on themselves."""
+        """Is it what we write ourselves? Verdicts look like native steps, and must not feed on themselves.
+
+        Nor is a label file a log.
+        """
         try:
+            if any(path.resolve() == labels.resolve() for labels in self._label_files):
+                return True
             return path.name.startswith(self._out.name) and path.resolve().parent == self._out.resolve().parent
         except OSError:
             return False

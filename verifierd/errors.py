@@ -7,7 +7,8 @@
     ├── SourceError           an input cannot be read
     ├── FormatError           an input is readable, but in no format we know
     ├── StateError            the state directory or database cannot be used (exit 75 or 78)
-    └── PredictorError        a predictor is unknown or cannot start
+    ├── PredictorError        a predictor is unknown or cannot start
+    └── LabelError            a label cannot be kept or taken back
 
 They live in a leaf module so that any layer can raise them without an import loop.
 """
@@ -16,6 +17,7 @@ __all__ = (
     "ConfigError",
     "ContractError",
     "FormatError",
+    "LabelError",
     "PolicyError",
     "PredictorError",
     "SourceError",
@@ -73,8 +75,23 @@ class StateError(VerifierdError):
 
     def __init__(self, message: str, *, hint: str = "", temporary: bool = False) -> None:
         super().__init__(message, hint=hint)
+        self.temporary = temporary
         self.exit_code = 75 if temporary else 78
 
 
 class PredictorError(VerifierdError):
     """A predictor's name is unknown, or it cannot be started here."""
+
+
+class LabelError(VerifierdError):
+    """An id is none, unknown or ambiguous, or there is no label to take back.
+
+    Args:
+        message: What is wrong.
+        hint: The remedy.
+        missing: True if nothing has that id.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", missing: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.missing = missing

@@ -7,6 +7,9 @@
     GET /api/verdicts   recent verdicts, newest first: ?limit=100&verdict=off_path&after=SEQ
     GET /api/alarms     open alarms, then those that somebody acknowledged, newest first: ?limit=100
     POST /api/alarms/ID/ack   acknowledge one: {"by": "...", "note": "..."}; the first one counts
+    GET /api/labels     what was said of a step, oldest first: ?id=ID
+    POST /api/labels    say what is true of one: {"id": "...", "label": "on_path|off_path|unsure|undo", "by": "...",
+                        "note": "..."}; 202 if the id's verdict is yet to come
     POST /-/reload      read the settings and the policy again: all of it, or 409 and nothing
 
 A web page must not reach it: requests are checked for a Host that is ours, and anything but reading needs the token, a
@@ -42,13 +45,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from verifierd.errors import ConfigError, StateError, VerifierdError
+from verifierd.errors import ConfigError, LabelError, StateError, VerifierdError
+from verifierd.labels import Label, Outcome, Saying, Truth, answer, holds, shown
 from verifierd.metrics import Metrics
 from verifierd.sanitize import plain
 from verifierd.store import StoredAlarm
 from verifierd.types import Verdict, VerdictKind
 
-__all__ = ("Alarms", "RecentVerdicts", "app", "serve", "token")
+__all__ = ("Alarms", "Labels", "RecentVerdicts", "announce", "app", "serve", "token")
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """Host names under which we are spoken to."""
@@ -96,6 +100,18 @@ class Alarms(Protocol):
         """The alarm, acknowledged now or before; None if there is none."""
 
 
+class Labels(Protocol):
+    """What the endpoint wants of `store`, too."""
+
+    truth: Truth
+
+    async def label(self, said: Saying, source: str = "person") -> Outcome:
+        """Keep it; a `LabelError` says why it was not."""
+
+    async def labels(self, identity: str) -> Sequence[Label]:
+        """All that was said of a step; a `LabelError` says which id is not known."""
+
+
 class _Acknowledgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of an acknowledgement."""
 
@@ -114,6 +130,7 @@ def app(
     readiness: Readiness,
     token: str,
     alarms: Alarms | None = None,
+    labels: Labels | None = None,
     reload: Reload | None = None,
     allowed_hosts: Sequence[str] = (),
     private: bool = False,
@@ -126,6 +143,7 @@ def app(
         readiness: Says whether we are ready, and some facts for people.
         token: What changes need as `Authorization: Bearer`.
         alarms: What `/api/alarms` shows and changes.
+        labels: What `/api/labels` shows and changes.
         reload: Reads settings and policy again, and says what is in use; a `VerifierdError` says why it was not done.
         allowed_hosts: Names, beside the loopback ones, under which we may be addressed; IPv6 in brackets.
         private: Ask for the token on reading, too; health stays open.
@@ -166,7 +184,7 @@ def app(
         Route("/metrics", scrape),
         Route("/api/verdicts", verdicts),
     ]
-    routes += [*_alarm_routes(alarms, metrics), *_reload_route(reload)]
+    routes += [*_alarm_routes(alarms, metrics), *_label_routes(labels, metrics), *_reload_route(reload)]
     hosts = frozenset(host.lower() for host in (*LOOPBACK, *allowed_hosts))
     application = Starlette(
         routes=routes,
@@ -202,6 +220,54 @@ def _alarm_routes(alarms: Alarms | None, metrics: Metrics) -> list[Route]:
         Route("/api/alarms", list_alarms),
         Route("/api/alarms/{alarm}/ack", acknowledge, methods=["POST"]),
     ]
+
+
+def _label_routes(labels: Labels | None, metrics: Metrics) -> list[Route]:
+    if labels is None:
+        return []
+
+    async def list_labels(request: Request) -> Response:
+        if not (identity := request.query_params.get("id", "").strip().lower()):
+            raise HTTPException(400, "which step? ?id= takes a verdict's or a step's id, or its beginning")
+        try:
+            found = await labels.labels(identity)
+        except LabelError as error:
+            return _unlabelled(error)
+        now = holds(found)
+        return _answer(
+            200,
+            {
+                "id": identity,
+                "step_id": found[0].step_id if found else None,
+                "label": now and shown(now),
+                "labels": [shown(label) for label in found],
+            },
+        )
+
+    async def label(request: Request) -> Response:
+        try:
+            said = msgspec.json.decode(await request.body(), type=Saying)
+        except msgspec.DecodeError as error:
+            metrics.labelled(None)
+            raise HTTPException(
+                400,
+                'a body such as {"id": "...", "label": "on_path|off_path|unsure|undo", "by": "name", "note": "text"}'
+                f" is needed: {plain(str(error))}",
+            ) from error
+        try:
+            done = await labels.label(said)
+        except LabelError as error:
+            metrics.labelled(None)
+            return _unlabelled(error)
+        metrics.labelled(done)
+        metrics.truth(labels.truth)
+        return _answer(202 if done.pending else 200, answer(done))
+
+    return [Route("/api/labels", list_labels), Route("/api/labels", label, methods=["POST"])]
+
+
+def _unlabelled(error: LabelError) -> Response:
+    return _answer(404 if error.missing else 400, {"error": plain(error.message), "hint": plain(error.hint)})
 
 
 def _reload_route(reload: Reload | None) -> list[Route]:
@@ -342,6 +408,22 @@ def token(path: Path) -> str:
     if not _TOKEN.fullmatch(text):
         raise StateError(f"{path}: holds no token", hint=f"Remove {path}; a new one is made at the next start.")
     return text
+
+
+def announce(path: Path, url: str) -> None:
+    """Keep where we serve in a file, for commands of the same user.
+
+    Raises:
+        StateError: The file cannot be made.
+    """
+    try:
+        path.unlink(missing_ok=True)
+        _create(path, url)
+    except OSError as error:
+        raise StateError(
+            f"{path}: cannot keep the endpoint's address: {error.strerror or error}",
+            hint="Make the state directory writable for this user, or remove what is in the file's place.",
+        ) from error
 
 
 def _create(path: Path, text: str) -> None:

@@ -26,6 +26,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
 from verifierd import __version__
+from verifierd.labels import FORMAT, LABELS, SOURCES, Outcome, Truth
 from verifierd.redact import KINDS
 from verifierd.types import FAILURES, Abstain, ObservationKind, Record, Step, Tokens, Verdict, VerdictKind
 
@@ -39,12 +40,12 @@ PREDICTORS = ("shell", "contracts", "mlx", "recorded", "scripted")
 
 _RESULTS = ("ok", "too_long", "torn_tail", "damaged_archive", "not_json", "not_object", "bad_shape", "cut")
 _EVENTS = ("copied", "duplicate", "restarted", "skipped_old", "unknown_format", "vanished")
-_LABELS = ("on_path", "off_path", "unsure")
-_LABEL_SOURCES = ("data", "injected", "person")
+_LABEL_ACTIONS = ("added", "changed", "undone", "refused")
 
 _PREDICTION_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _COMMIT_BUCKETS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
 _DELAY_BUCKETS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 1800, 3600)
+_LABEL_BUCKETS = (1, 10, 60, 600, 3600, 6 * 3600, 86400, 2 * 86400, 7 * 86400, 30 * 86400)
 _SHARE_BUCKETS = (0.0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
 _TASK_FLAVOR, _TASK_SIZE = 4, 96  # macOS: PROC_PIDTASKINFO, whose first two fields are the memory's size
@@ -103,11 +104,12 @@ class Metrics:
 
         # Reading
         self.source_read_bytes_total = Labelled(
-            counter("source_read_bytes_total", "Bytes of log lines read.", ["format"]), FORMATS
+            counter("source_read_bytes_total", "Bytes of lines read, of logs and of label files.", ["format"]),
+            (*FORMATS, FORMAT),
         )
         self.source_records_total = Labelled(
-            counter("source_records_total", "Log lines read, by what became of them.", ["format", "result"]),
-            FORMATS,
+            counter("source_records_total", "Lines read, by what became of them.", ["format", "result"]),
+            (*FORMATS, FORMAT),
             _RESULTS,
         )
         self.source_events_total = Labelled(
@@ -171,13 +173,26 @@ class Metrics:
 
         # Truth
         self.labelled_verdicts = Labelled(
-            gauge("labelled_verdicts", "Verdicts whose truth is known.", ["verdict", "label", "source"]),
+            gauge(
+                "labelled_verdicts",
+                "Verdicts by the label that holds for their step, and who said it.",
+                ["verdict", "label", "source"],
+            ),
             VerdictKind,
-            _LABELS,
-            _LABEL_SOURCES,
+            LABELS,
+            SOURCES,
         )
         self.false_positives = gauge("false_positives", "Verdicts off_path on steps labelled on_path.")
         self.false_negatives = gauge("false_negatives", "Verdicts on_path or abstain on steps labelled off_path.")
+        self.labels_pending = gauge("labels_pending", "Labels that wait for the verdict on their step.")
+        self.label_events_total = Labelled(
+            counter("label_events_total", "What was said of steps, by what it did to their truth.", ["action"]),
+            _LABEL_ACTIONS,
+        )
+        self.label_delay_seconds = histogram(
+            "label_delay_seconds", "Time from a verdict to a label of its step.", _LABEL_BUCKETS
+        )
+        self._truth = Truth({})
 
         # Settings
         self.config_last_reload_successful = gauge(
@@ -244,29 +259,29 @@ class Metrics:
         self.checkpoint_commit_duration_seconds.observe(seconds)
         self.checkpoint_last_success_timestamp_seconds.set(now)
 
-    def preset(self, counts: Mapping[VerdictKind, int], truths: Mapping[tuple[VerdictKind, str, str], int]) -> None:
-        """What the database holds, at the start and after it was pruned.
-
-        Args:
-            counts: Verdicts of each kind.
-            truths: Verdicts of each kind whose step is labelled, by the label and its source.
-        """
+    def preset(self, counts: Mapping[VerdictKind, int]) -> None:
+        """How many verdicts of each kind the database holds, at the start and after it was pruned."""
         for kind, count in counts.items():
             self.stored_verdicts.labels(kind).set(count)
-        for values in product(VerdictKind, _LABELS, _LABEL_SOURCES):
-            self.labelled_verdicts.labels(*values).set(0)
-        self.false_positives.set(0)
-        self.false_negatives.set(0)
-        for (kind, label, source), count in truths.items():
-            self.label(kind, label, source, count)
 
-    def label(self, verdict: VerdictKind, label: str, source: str, count: int = 1) -> None:
-        """The truth of a verdict became known; a negative count takes it back."""
-        self.labelled_verdicts.labels(verdict, label, source).inc(count)
-        if label == "off_path" and verdict is not VerdictKind.OFF_PATH:
-            self.false_negatives.inc(count)
-        elif label == "on_path" and verdict is VerdictKind.OFF_PATH:
-            self.false_positives.inc(count)
+    def truth(self, truth: Truth) -> None:
+        """What is known of the truth of the verdicts in the database; cheap if it is what was known before."""
+        if truth is self._truth:
+            return
+        self._truth = truth
+        for values in product(VerdictKind, LABELS, SOURCES):
+            self.labelled_verdicts.labels(*values).set(truth.tally.get(values, 0))
+        flagged = VerdictKind.OFF_PATH
+        counts = [(kind is flagged, label, count) for (kind, label, _), count in truth.tally.items()]
+        self.false_positives.set(sum(count for off, label, count in counts if off and label == "on_path"))
+        self.false_negatives.set(sum(count for off, label, count in counts if not off and label == "off_path"))
+        self.labels_pending.set(truth.pending)
+
+    def labelled(self, done: Outcome | None) -> None:
+        """Something was said of a step, and this came of it; None: it was refused."""
+        self.label_events_total.labels("refused" if done is None else done.action).inc()
+        if done is not None and done.action != "undone" and done.verdict is not None:
+            self.label_delay_seconds.observe(max(0.0, done.said.time - done.verdict_time))
 
     def render(self, accept: str = "") -> tuple[str, bytes]:
         """A scrape: content type and body. It takes milliseconds, so run it in a thread.

@@ -19,11 +19,12 @@ import msgspec
 import structlog
 
 from verifierd.errors import StateError
+from verifierd.labels import Label
 from verifierd.metrics import Metrics
 from verifierd.policy import Memory, Policy, decide
 from verifierd.sanitize import render
 from verifierd.stages import Adapter, Predictor, Scorer, Sink, Source
-from verifierd.store import Commit, FileState, Label, Quarantined, Raised, Store, StoredStep, TrajectoryState
+from verifierd.store import Commit, FileState, Quarantined, Raised, Store, StoredStep, TrajectoryState
 from verifierd.types import (
     Abstain,
     History,
@@ -506,13 +507,11 @@ class Pipeline:
                 except StateError as error:
                     self._metrics.output_write_errors_total.labels("io").inc()
                     _log.error("sink_failed", sink=type(sink).__name__, error=error.message, hint=error.hint)
-            labels = {label.step_id: label for label in commit.labels}
             if commit.alarms:
                 self._metrics.alarms_open.set(await self._store.open_alarms())
             for verdict in new:
                 self._metrics.verdict(verdict)
-                if (label := labels.get(verdict.step_id)) is not None:
-                    self._metrics.label(verdict.verdict, label.label, label.source)
+            self._metrics.truth(self._store.truth)
 
     def _count(self, reading: Reading, records: Sequence[Record], steps: Sequence[Step], seconds: float) -> None:
         name = reading.adapter.format if reading.adapter else "unknown"

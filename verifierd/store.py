@@ -12,6 +12,7 @@ import os
 import sqlite3
 import stat
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,7 +23,9 @@ from typing import Any, Self, TypeVar, TypeVarTuple
 import anyio
 import msgspec
 
-from verifierd.errors import StateError
+from verifierd import labels
+from verifierd.errors import LabelError, StateError
+from verifierd.labels import Label, LabelLine, Outcome, Saying, Tally, Truth
 from verifierd.types import Alarm, Position, Step, Verdict, VerdictKind
 
 __all__ = (
@@ -31,7 +34,6 @@ __all__ = (
     "Acknowledgement",
     "Commit",
     "FileState",
-    "Label",
     "Pruned",
     "Quarantined",
     "Raised",
@@ -46,7 +48,7 @@ T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
 DATABASE = "verifierd.db"
-SCHEMA = 2
+SCHEMA = 3
 
 _REPAIR = "verifierd state check says what is damaged, state repair saves what it can, state reset starts anew"
 
@@ -82,10 +84,7 @@ _TABLES = (
     "CREATE INDEX verdicts_step ON verdicts (step_id)",
     "CREATE INDEX verdicts_verdict ON verdicts (verdict)",
     _ALARMS,
-    """CREATE TABLE labels (
-        id INTEGER PRIMARY KEY, step_id TEXT NOT NULL, label TEXT NOT NULL, source TEXT NOT NULL,
-        note TEXT NOT NULL, time REAL NOT NULL)""",
-    "CREATE INDEX labels_step ON labels (step_id)",
+    *labels.TABLES,
     """CREATE TABLE quarantine (
         id INTEGER PRIMARY KEY, path NOT NULL, "offset" INTEGER NOT NULL, length INTEGER NOT NULL,
         reason TEXT NOT NULL, time REAL NOT NULL)""",
@@ -102,6 +101,15 @@ _UPGRADES = {
         "DROP TABLE old",
         _ALARMS,
     ),
+    2: (
+        # It kept neither who labels nor what was taken back, and labels for steps that are known alone.
+        "DROP INDEX labels_step",
+        "ALTER TABLE labels RENAME TO old",
+        *labels.TABLES,
+        """INSERT INTO labels SELECT id, step_id, step_id, label, iif(source = 'data', 'data', 'person'), '',
+            iif(typeof(note) = 'text', note, quote(note)), time, NULL FROM old""",
+        "DROP TABLE old",
+    ),
 }
 
 _SET_FILE = """INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET
@@ -116,14 +124,11 @@ _TRAJECTORY = """SELECT format, trajectory, run, total, memory, updated FROM tra
 _ADD_STEP = "INSERT OR IGNORE INTO steps VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_VERDICT = "INSERT OR IGNORE INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?)"
 _ADD_ALARM = "INSERT OR IGNORE INTO alarms VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)"
-_ADD_LABEL = "INSERT INTO labels VALUES (NULL, ?, ?, ?, ?, ?)"
 _ADD_QUARANTINED = "INSERT INTO quarantine VALUES (NULL, ?, ?, ?, ?, ?)"
 _KNOWN_STEPS = "SELECT step_id, max(run) FROM steps WHERE step_id IN (SELECT value FROM json_each(?)) GROUP BY step_id"
+_KINDS_OF = "SELECT verdict, count(*) FROM verdicts WHERE step_id = ? GROUP BY verdict"
 _KNOWN_COPIES = "SELECT copy_id, step_id FROM steps WHERE copy_id IN (SELECT value FROM json_each(?))"
 _HISTORY = "SELECT ordinal, body FROM steps WHERE format = ? AND trajectory = ? AND run = ? ORDER BY ordinal DESC"
-_TRUTHS = """SELECT verdict, label, source, count(*) FROM labels JOIN verdicts USING (step_id) WHERE labels.id = (
-    SELECT max(id) FROM labels AS last WHERE last.step_id = labels.step_id AND last.source = labels.source)
-    GROUP BY verdict, label, source"""
 _VERDICT = "SELECT seq, verdict_id, step_id, trajectory, verdict, time, line FROM verdicts"
 _FOUND = f"""{_VERDICT} WHERE (verdict_id >= ?1 AND verdict_id < ?2) OR (step_id >= ?1 AND step_id < ?2)
     ORDER BY seq LIMIT ?3"""
@@ -137,12 +142,14 @@ _ACKNOWLEDGE = "UPDATE alarms SET acknowledged = ?, who = ?, note = ? WHERE verd
 # Rows are in the order of their time. The first row that is young enough bounds what is old.
 _BOUND = "SELECT {key} FROM {table} WHERE time >= ? ORDER BY {key} LIMIT 1"
 _PRUNE = """DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {key} < ? AND NOT EXISTS (
-    SELECT 1 FROM labels WHERE labels.step_id = {table}.step_id AND source <> 'data') ORDER BY {key} LIMIT ?)"""
+    SELECT 1 FROM labels WHERE labels.step_id = {table}.step_id AND source <> 'data' AND undone IS NULL)
+    ORDER BY {key} LIMIT ?)"""
 _PRUNED = {
     "steps": [sql.format(table="steps", key="id") for sql in (_BOUND, _PRUNE)],
     "verdicts": [sql.format(table="verdicts", key="seq") for sql in (_BOUND, _PRUNE)],
 }
-_PRUNE_LABELS = "DELETE FROM labels WHERE source = 'data' AND step_id NOT IN (SELECT step_id FROM verdicts)"
+_PRUNE_LABELS = """DELETE FROM labels WHERE (step_id IS NULL AND time < ?)
+    OR ((source = 'data' OR undone IS NOT NULL) AND step_id NOT IN (SELECT step_id FROM verdicts))"""
 _PRUNE_ALARMS = "DELETE FROM alarms WHERE verdict_id NOT IN (SELECT verdict_id FROM verdicts)"
 _PRUNE_TRAJECTORIES = """DELETE FROM trajectories WHERE updated < ? AND NOT EXISTS (SELECT 1 FROM steps
     WHERE steps.format = trajectories.format AND steps.trajectory = trajectories.trajectory)"""
@@ -245,19 +252,6 @@ class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Label(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody says about a step. Of several from one source the last one counts.
-
-    Labels of the source `data` stand in the log itself: they are pruned with their steps, others keep them.
-    """
-
-    step_id: str
-    label: str
-    source: str
-    note: str = ""
-    time: float = 0.0
-
-
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes durable together.
 
@@ -266,7 +260,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
         verdicts: Verdicts to keep; one whose `verdict_id` is already kept is dropped.
         alarms: Alarms of these verdicts to keep; a run that has alarmed keeps its first one.
         render: The JSONL line of a verdict, line end included. It is called when `seq` is known, in the store's thread.
-        labels: Labels to keep; their time is set.
+        labels: What the log itself says of these steps; their time is set.
         trajectories: States to set.
         file: State to set.
         quarantine: Lines to note.
@@ -316,6 +310,9 @@ class Store:
         read_only: Only look into what is there, beside a daemon that may be at work.
 
     Every method but `aclose` raises `StateError` where the database cannot be used: temporary if the disk is full.
+
+    Attributes:
+        truth: What is known of the truth of the verdicts, as of the last change; not kept where only looked into.
     """
 
     def __init__(
@@ -328,6 +325,7 @@ class Store:
         self._connection: sqlite3.Connection | None = None
         self._lock: int | None = None
         self._seq = 0
+        self.truth = Truth({})
 
     async def open(self) -> None:
         """Take the directory and open its database.
@@ -446,10 +444,9 @@ class Store:
         rows = await self._run(self._all, "SELECT verdict, count(*) FROM verdicts GROUP BY verdict")
         return dict.fromkeys(VerdictKind, 0) | {VerdictKind(kind): count for kind, count in rows}
 
-    async def truths(self) -> dict[tuple[VerdictKind, str, str], int]:
-        """How many verdicts there are of each kind, by the label of their step and the label's source."""
-        rows = await self._run(self._all, _TRUTHS)
-        return {(VerdictKind(kind), label, source): count for kind, label, source, count in rows}
+    async def truths(self) -> Tally:
+        """How many verdicts there are of each kind, by the label that holds and its source, counted anew."""
+        return await self._run(lambda: labels.tally(self._db))
 
     async def quarantined(self) -> list[Quarantined]:
         """The lines that could not be read, in the order they were met."""
@@ -459,22 +456,35 @@ class Store:
             for path, offset, length, reason in rows
         ]
 
-    async def add_label(self, label: Label) -> None:
-        """Keep a label; its time is set."""
-        await self._run(self._change, _ADD_LABEL, _label_row(label, self._clock()))
+    async def label(self, said: Saying, source: str = "person") -> Outcome:
+        """Keep what somebody says of a step, or take back what was said last.
 
-    async def labels(self, step_id: str) -> list[Label]:
-        """The labels of a step, oldest first."""
-        sql = "SELECT step_id, label, source, note, time FROM labels WHERE step_id = ? ORDER BY id"
-        return [
-            Label(step_id=step, label=label, source=source, note=_text(note), time=when)
-            for step, label, source, note, when in await self._run(self._all, sql, (step_id,))
-        ]
+        Raises:
+            LabelError: The id is unknown or that of several steps, or there is nothing to take back.
+        """
+        return await self._run(self._label, said, source)
+
+    async def label_lines(self, lines: Sequence[LabelLine], file: FileState) -> list[Outcome | LabelError]:
+        """Take what lines of a file say, with the file's new state, all of it or nothing.
+
+        Lines that say nothing that can be kept are noted as quarantined, and those taken before the file was rewritten
+        are passed over. Gives what came of the others.
+        """
+        return await self._run(self._label_lines, lines, file)
+
+    async def labels(self, identity: str) -> list[Label]:
+        """What was said of a step, oldest first, by an id of it or the beginning of one.
+
+        Raises:
+            LabelError: The id is unknown or that of several steps.
+        """
+        return await self._run(lambda: labels.history(self._db, identity))
 
     async def prune(self, *, max_age_seconds: float, max_bytes: int, now: float) -> Pruned:
         """Delete what is older than an age, then the oldest until the database holds at most so many bytes.
 
-        Steps that somebody labelled stay, and so do their verdicts. Commits may happen in between.
+        Steps that somebody labelled stay, and so do their verdicts; a label waits for its verdict no longer than that
+        age. Commits may happen in between.
         """
         before = await self._run(self._bytes)
         cut = now - max_age_seconds
@@ -487,7 +497,8 @@ class Store:
             gone = {table: gone[table] + counts[table] for table in _PRUNED}
             if not any(counts.values()):
                 break
-        await self._run(self._change, _PRUNE_LABELS, ())
+        await self._run(self._change, _PRUNE_LABELS, (cut,))
+        await self._run(self._know)
         await self._run(self._change, _PRUNE_ALARMS, ())
         trajectories = await self._run(self._change, _PRUNE_TRAJECTORIES, (cut,))
         quarantined = await self._run(self._change, "DELETE FROM quarantine WHERE time < ?", (cut,))
@@ -566,6 +577,7 @@ class Store:
         self._settle_schema()
         rows = self._all("SELECT seq FROM sqlite_sequence WHERE name = 'verdicts'")
         self._seq = rows[0][0] if rows else 0
+        self._know()
 
     def _look_in(self) -> None:
         """Open what is there and leave it as it is: no lock, no table, no checkpoint."""
@@ -636,7 +648,9 @@ class Store:
         now = self._clock()
         seq = self._seq
         fresh = []
+        steps = {verdict.step_id for verdict in batch.verdicts}
         with self._transaction() as db:
+            before = labels.tally(db, steps)
             db.executemany(_ADD_STEP, (_step_row(kept, now) for kept in batch.steps))
             for verdict in batch.verdicts:
                 numbered = msgspec.structs.replace(verdict, seq=seq + 1)
@@ -653,7 +667,8 @@ class Store:
                     seq += 1
                     fresh.append(numbered)
             db.executemany(_ADD_ALARM, (_alarm_row(raised, now) for raised in batch.alarms))
-            db.executemany(_ADD_LABEL, (_label_row(label, now) for label in batch.labels))
+            labels.add(db, batch.labels, now)
+            labels.settle(db, fresh)
             db.executemany(
                 _SET_TRAJECTORY,
                 ((t.format, _bind(t.trajectory), t.run, t.total, now, t.memory) for t in batch.trajectories),
@@ -663,8 +678,58 @@ class Store:
             )
             if batch.file is not None:
                 db.execute(_SET_FILE, _file_row(batch.file, now))
+            after = labels.tally(db, steps)
         self._seq = seq
+        if before != after:
+            self._learn(before, after)
         return fresh
+
+    def _label(self, said: Saying, source: str) -> Outcome:
+        with self._transaction() as db:
+            done = labels.say(db, said, source, self._clock())
+        self._follow([done])
+        return done
+
+    def _label_lines(self, lines: Sequence[LabelLine], file: FileState) -> list[Outcome | LabelError]:
+        now, path = self._clock(), _bind(file.path)
+        done: list[Outcome | LabelError] = []
+        with self._transaction() as db:
+            for line in lines:
+                problem = line.problem
+                if line.said is not None and labels.is_new(db, path, line.digest, file.position.generation):
+                    try:
+                        done.append(labels.say(db, line.said, "file", now))
+                    except LabelError as error:
+                        done.append(error)
+                        problem = "refused"
+                if problem:
+                    db.execute(_ADD_QUARANTINED, (path, line.offset, line.length, problem, now))
+            db.execute(_SET_FILE, _file_row(file, now))
+        self._follow([what for what in done if isinstance(what, Outcome)])
+        return done
+
+    def _follow(self, done: Sequence[Outcome]) -> None:
+        """What was said has moved the truth of the verdicts on its steps."""
+        before: Counter[tuple[VerdictKind, str, str]] = Counter()
+        after: Counter[tuple[VerdictKind, str, str]] = Counter()
+        for what in done:
+            for kind, count in self._all(_KINDS_OF, (what.said.step_id,)):
+                if what.before is not None:
+                    before[VerdictKind(kind), what.before.label, what.before.source] += count
+                if what.now is not None:
+                    after[VerdictKind(kind), what.now.label, what.now.source] += count
+        self._learn(before, after)
+
+    def _learn(self, before: Tally, after: Tally) -> None:
+        """Of some verdicts the truth is another one than before; or labels wait that did not."""
+        tally = Counter(self.truth.tally)
+        tally.subtract(before)
+        tally.update(after)
+        self.truth = Truth({key: count for key, count in tally.items() if count}, labels.pending(self._db))
+
+    def _know(self) -> None:
+        """Count anew what is known of the truth."""
+        self.truth = Truth(labels.tally(self._db), labels.pending(self._db))
 
     def _known(self, steps: Sequence[Step]) -> dict[str, int | None]:
         ids = [step.step_id for step in steps]
@@ -811,10 +876,6 @@ def _step_row(kept: StoredStep, now: float) -> tuple[object, ...]:
         now,
         _encode(step),
     )
-
-
-def _label_row(label: Label, now: float) -> tuple[object, ...]:
-    return label.step_id, label.label, label.source, _bind(label.note), now
 
 
 def _alarm_row(raised: Raised, now: float) -> tuple[object, ...]:

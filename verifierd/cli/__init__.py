@@ -17,8 +17,10 @@ __all__ = ("main", "tell")
 _COMMANDS = {
     "run": "Watch agents' logs and judge each step as it happens.",
     "replay": "Judge recorded trajectories and sum up.",
+    "eval": "Measure false positives and negatives against labels and injected faults.",
     "calibrate": "Learn thresholds from clean trajectories and write a policy.",
     "bench": "Run benchmarks: what predictors cost and can do.",
+    "label": "Say whether a step was really on path: the truth that the error rates are measured by.",
     "explain": "Say in plain words what a verdict rests on.",
     "inspect": "Say what is in logs: formats, trajectories, steps, kinds. Predicts nothing.",
     "doctor": "Say what works on this machine, what does not, and how to mend it.",

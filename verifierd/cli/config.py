@@ -51,6 +51,9 @@ allow-remote = false        # needed to bind an address that other machines can 
 retention-days = 30.0
 retention-bytes = 2147483648
 
+[labels]
+files = []                  # JSONL files that are followed for labels (deploy/README.md); relative to this file
+
 [log]
 level = "info"              # "debug", "info", "warning", "error"
 # json = true               # default: JSON unless standard error is a terminal
