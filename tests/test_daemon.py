@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -555,3 +556,75 @@ async def test_once_ends_though_a_log_grows_without_end(tmp_path: Path) -> None:
     with anyio.fail_after(20):
         assert await daemon.run(once=True) == 0
     assert judged[:3] == [1, 2, 3]
+
+
+def promtool(scrape: str) -> str:
+    """What Prometheus' own checker finds; nothing where it is not installed."""
+    checker = shutil.which("promtool")
+    if checker is None:
+        return ""
+    return subprocess.run(
+        [checker, "check", "metrics"], input=scrape, capture_output=True, text=True, check=False
+    ).stderr
+
+
+def test_a_label_of_each_way_shows_in_the_next_scrape(tmp_path: Path) -> None:
+    """By HTTP, by the command with a daemon and without, by a followed file; and so it is after a restart."""
+    path, labels, config = tmp_path / "a.jsonl", tmp_path / "labels.jsonl", tmp_path / "verifierd.toml"
+    path.write_bytes(jsonl(*wrong_once(counter("t", 8), 6, "9 notes.txt\n")))
+    config.write_text('[labels]\nfiles = ["labels.jsonl"]\n')  # which is not there yet
+    state = tmp_path / "state"
+    arguments = (path, "--config", config, "--port", "0")
+
+    def says(scrape: str, label: str, source: str, verdict: str, count: int) -> bool:
+        labelled = f'{{label="{label}",source="{source}",verdict="{verdict}"}} {count}.0'
+        return f"verifierd_labelled_verdicts{labelled}" in scrape
+
+    with Live(state, *arguments) as daemon:
+        daemon.wait(lambda: len(daemon.steps) == 8)
+        ids = {v["step"]: v["step_id"] for v in read_verdicts(daemon.out)}
+        assert daemon.post("/api/labels", jsonl({"id": ids[6], "label": "on_path"}))[0] == 200
+        assert says(daemon.get("/metrics")[1], "on_path", "person", "off_path", 1)
+        assert verifierd("label", ids[8], "off_path", "--state", state).returncode == 0
+        assert says(daemon.get("/metrics")[1], "off_path", "person", "on_path", 1)
+        append(labels, jsonl({"id": ids[4], "label": "off_path"}, {"id": ids[2], "label": "unsure"}) + b"{\n")
+        daemon.wait(lambda: says(daemon.get("/metrics")[1], "off_path", "file", "on_path", 1))
+        append(labels, jsonl({"id": ids[4], "label": "undo"}, {"id": ids[4], "label": "off_path"})[:-1])
+        daemon.wait(lambda: 'label_events_total{action="added"} 5.0' in daemon.get("/metrics")[1])
+        assert daemon.events("label_file_missing")[0]["path"] == str(labels)
+        assert daemon.events("line_quarantined")[0]["reason"] == "not_json"
+        first = daemon.get("/metrics")[1]
+        assert promtool(first) == ""
+        assert "verifierd_false_positives 1.0" in first
+        assert "verifierd_false_negatives 2.0" in first
+        assert daemon.stop() == 0
+    with Live(state, *arguments) as daemon:
+        daemon.wait(lambda: 'verifierd_stored_verdicts{verdict="off_path"} 1.0' in daemon.get("/metrics")[1])
+        gauges = ("verifierd_labelled_verdicts", "verifierd_false_", "verifierd_labels_pending")
+        told = [
+            [row for row in one.splitlines() if row.startswith(gauges)] for one in (first, daemon.get("/metrics")[1])
+        ]
+        assert told[0] == told[1]
+        assert daemon.stop() == 0
+    assert verifierd("label", ids[8], "undo", "--state", state).returncode == 0
+    with Live(state, *arguments) as daemon:
+        daemon.wait(lambda: "verifierd_false_negatives 1.0" in daemon.get("/metrics")[1])
+        assert daemon.stop() == 0
+
+
+def test_once_reads_label_files_to_their_end(tmp_path: Path) -> None:
+    """Also a last line without its end, whatever order ids and verdicts come in, and never as a log."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "a.jsonl").write_bytes(jsonl(*counter("t", 4)))
+    labels, config, state = logs / "labels.jsonl", tmp_path / "verifierd.toml", tmp_path / "state"
+    config.write_text('[labels]\nfiles = ["logs/labels.jsonl"]\n')
+    command = ("run", "--once", logs, "--config", config, "--state", state)
+    assert verifierd(*command).returncode == 0
+    ids = {v["step"]: v["step_id"] for v in read_verdicts(state / "verdicts.jsonl")}
+    labels.write_bytes(jsonl({"id": ids[4], "label": "off_path", "by": "ada"})[:-1])
+    assert verifierd(*command).returncode == 0
+    assert "off_path, says ada (by a label file)" in verifierd("explain", ids[4], "--state", state).stdout
+    # Followed for labels no longer, it is a file like others, and none that is understood.
+    config.write_text("")
+    assert verifierd(*command).returncode == 0
