@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -76,6 +76,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         say: Told what happens.
         data: The file to measure on, for engines that read one; None for what they bring along.
         out: A file for the rows behind the figures, for engines that write one.
+        suite, size: What is measured.
+        sampling: How a model's tokens are drawn.
+        on: Told how many more jobs are done, and how many there are.
     """
 
     parameters: Mapping[str, Any]
@@ -85,6 +88,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     say: Callable[[str], None]
     data: Path | None = None
     out: Path | None = None
+    suite: str = ""
+    size: Size = "full"
+    sampling: Literal["greedy", "card"] = "greedy"
+    on: Callable[[int, int], None] = lambda _done, _total: None
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,12 +102,14 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         results: The figures by name.
         host: What the engine knows of the machine.
         warning: What a reader must know before reading the figures.
+        rows: The answers behind the figures, of suites that ask for some.
     """
 
     model: str | None
     results: Results
     host: dict[str, Any] = {}
     warning: str = ""
+    rows: Sequence[Any] = ()
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,6 +193,8 @@ def measure(
     say: Callable[[str], None] = lambda _line: None,
     data: Path | None = None,
     out: Path | None = None,
+    sampling: Literal["greedy", "card"] = "greedy",
+    on: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Report:
     """Run a suite.
 
@@ -195,7 +206,9 @@ def measure(
         seed: Of whatever is random.
         say: Told what happens.
         data: The file to measure on.
-        out: A file for the rows behind the figures.
+        out: A file for the rows behind the figures; a run that was killed goes on in it.
+        sampling: How a model's tokens are drawn.
+        on: Told how many more jobs are done, and how many there are.
 
     Raises:
         ConfigError: A parameter or the data is wrong, or the predictor is none that this suite measures.
@@ -212,6 +225,10 @@ def measure(
             say=say,
             data=data,
             out=out,
+            suite=suite.name,
+            size=size,
+            sampling=sampling,
+            on=on,
         )
     )
     return Report(

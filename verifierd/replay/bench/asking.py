@@ -1,0 +1,257 @@
+"""Whom a suite asks, and what came back: an answer, or one of the ways to fail.
+
+A model is talked to in the same words by which it predicts; whoever cannot be talked to, as `shell`, predicts. Both
+give an `Answer`, told apart by the same rules.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from verifierd.composition import Choice, judging
+from verifierd.errors import PredictorError
+from verifierd.metrics import Metrics
+from verifierd.policy import Asking, load
+from verifierd.predictors import prompt
+from verifierd.sanitize import Sanitizer
+from verifierd.scoring.simulator import role_break
+from verifierd.scoring.text import Normalised
+from verifierd.stages import Asked, Chat, Message, Predictor, Reply
+from verifierd.store import Store
+from verifierd.types import Abstain, History, Prediction, Step
+
+__all__ = ("Answer", "Match", "Outcome", "Party", "Sampling", "asked_by", "matched", "party", "simulating")
+
+Sampling = Literal["greedy", "card"]
+"""The likeliest token, or as the model's card says: temperature 0.6, top-p 0.95, top-k 20, with a seed."""
+
+
+class Outcome(StrEnum):
+    """What an answer is."""
+
+    ANSWERED = "answered"
+    ABSTAINED = "abstained"
+    ROLE_BREAK = "role_break"
+    TRUNCATED = "truncated"
+    THOUGHT = "thought"  # though thinking was off
+    EMPTY = "empty"
+    FAILED = "failed"
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What came back.
+
+    Attributes:
+        outcome: What it is.
+        text: The observation, or the answer, that it holds; empty where there is none.
+        raw: All that was said, thoughts aside.
+        thought: What was thought before.
+        detail: More of the outcome, in words.
+        prompt_tokens, generated_tokens: What it cost; None where nobody says.
+        seconds: Until it was there.
+        first_token_seconds: Until its first token was there; None where there are no tokens.
+    """
+
+    outcome: Outcome
+    text: str = ""
+    raw: str = ""
+    thought: str = ""
+    detail: str = ""
+    prompt_tokens: int | None = None
+    generated_tokens: int | None = None
+    seconds: float = 0.0
+    first_token_seconds: float | None = None
+
+
+class Match(msgspec.Struct, frozen=True, kw_only=True):
+    """How an answer compares with the truth.
+
+    Attributes:
+        exact: Equal character by character, but for white space at the ends.
+        without_echo: The same, an echo of the command line taken off both sides.
+        normalised: Equal by the policy's normalisers.
+    """
+
+    exact: bool
+    without_echo: bool
+    normalised: bool
+
+
+class Party:
+    """Who is asked.
+
+    Args:
+        predictor: The predictor, or the chain.
+        asking: How a model is asked.
+        prompts: A folder of system prompts; None for the bundled ones.
+
+    Attributes:
+        name: The chain.
+        model: The model with its revision; None if there is none.
+        chat: The model, if it is asked by talking to it; None if the predictor predicts.
+    """
+
+    def __init__(self, predictor: Predictor, asking: Asking, prompts: str | None) -> None:
+        self.name = predictor.name
+        self.model = predictor.model
+        self.chat: Chat | None = predictor if isinstance(predictor, Chat) else None
+        self._predictor = predictor
+        self._asking = asking
+        self._prompts = None if prompts is None else Path(prompts).expanduser()
+
+    async def observe(self, history: History, step: Step, asked: Asked) -> Answer:
+        """What would be observed.
+
+        Args:
+            history: The steps before it, true or made up.
+            step: The action; its observation is not looked at.
+            asked: How a model is asked.
+        """
+        if self.chat is not None:
+            messages = simulating(history, step, self._asking, self._prompts)
+            return self._read(await self.talk(messages, asked), step, asked)
+        prediction = await self._predictor.predict(history, msgspec.structs.replace(step, observation=""))
+        return _predicted(prediction)
+
+    async def talk(self, messages: Sequence[Message], asked: Asked) -> Reply:
+        """The model's reply.
+
+        Raises:
+            PredictorError: There is no model, or it failed for good.
+        """
+        if self.chat is None:
+            raise PredictorError(
+                f"`{self.name}` cannot be talked to", hint="This suite needs a model: --predictor mlx, or openai."
+            )
+        return await self.chat.chat(messages, asked)
+
+    def _read(self, reply: Reply, step: Step, asked: Asked) -> Answer:
+        text = prompt.parse(reply.text)
+        outcome, detail = _outcome(reply, asked)
+        if outcome is Outcome.ANSWERED and _breaks(text, step):
+            outcome, detail = Outcome.ROLE_BREAK, "an action, not an observation"
+        return _answer(reply, outcome, text, detail)
+
+
+def simulating(history: Sequence[Step], step: Step, asking: Asking, prompts: Path | None) -> list[Message]:
+    """The talk in which a model simulates the environment: the steps so far, and the action."""
+    form = prompt.Form(wrapper=asking.wrapper, action=asking.action, screen=asking.screen)
+    messages = [Message("system", prompt.system_prompt(step.domain, prompts, form))]
+    for number, past in enumerate(history, 1):
+        messages.append(Message("user", prompt.user_turn(past, number, form)))
+        answer = f"{prompt.before(past, form)}{prompt.observation(past)}{prompt.after(form)}"
+        messages.append(Message("assistant", answer))
+    messages.append(Message("user", prompt.user_turn(step, len(history) + 1, form)))
+    return messages
+
+
+def asked_by(sampling: Sampling, *, max_tokens: int, thinking: bool = False, seed: int = 0) -> Asked:
+    """How a model is asked: greedily, or by its card."""
+    if sampling == "greedy":
+        return Asked(max_tokens=max_tokens, thinking=thinking, seed=seed)
+    return Asked(max_tokens=max_tokens, thinking=thinking, temperature=0.6, top_p=0.95, top_k=20, seed=seed)
+
+
+def matched(text: str, step: Step, history: History) -> Match:
+    """An answer against the step's true observation."""
+    one, other = text.strip(), step.observation.strip()
+    prediction = Prediction(predictor="bench", text=text)
+    normalised = _normalised()(history, step, prediction)
+    return Match(
+        exact=one == other,
+        without_echo=_without_echo(one, step) == _without_echo(other, step),
+        normalised=normalised.value == 0.0,
+    )
+
+
+@asynccontextmanager
+async def party(choice: Choice) -> AsyncIterator[Party]:
+    """Whom a choice names, until the end.
+
+    Raises:
+        PolicyError: The policy is missing or wrong.
+        PredictorError: A predictor is unknown or cannot start here.
+    """
+    async with (
+        Store(None) as store,
+        judging(
+            choice, store=store, sinks=(), metrics=Metrics(), sanitizer=Sanitizer(b"bench"), patient=True
+        ) as pipeline,
+    ):
+        judge = pipeline.judge
+        yield Party(judge.predictor, judge.policy.asking, choice.model.prompts)
+
+
+def _outcome(reply: Reply, asked: Asked) -> tuple[Outcome, str]:
+    """What a reply is, whatever it was asked for."""
+    if reply.thought and not asked.thinking:
+        return Outcome.THOUGHT, "it thought, though thinking was off"
+    if reply.finish == "length":
+        within = " within a thought" if not reply.text else ""
+        return Outcome.TRUNCATED, f"cut{within} after {asked.max_tokens} tokens"
+    if not reply.text.strip():
+        return Outcome.EMPTY, "nothing was said"
+    return Outcome.ANSWERED, ""
+
+
+def _answer(reply: Reply, outcome: Outcome, text: str, detail: str) -> Answer:
+    return Answer(
+        outcome=outcome,
+        text=text,
+        raw=reply.text,
+        thought=reply.thought,
+        detail=detail,
+        prompt_tokens=reply.prompt_tokens,
+        generated_tokens=reply.generated_tokens,
+        seconds=reply.seconds,
+        first_token_seconds=reply.first_token_seconds,
+    )
+
+
+_FAILURES = {
+    Abstain.ROLE_BREAK: Outcome.ROLE_BREAK,
+    Abstain.TRUNCATED: Outcome.TRUNCATED,
+    Abstain.TIMEOUT: Outcome.FAILED,
+    Abstain.PREDICTOR_ERROR: Outcome.FAILED,
+}
+
+
+def _predicted(prediction: Prediction) -> Answer:
+    failed = prediction.failed or (prediction.abstain if prediction.abstain in _FAILURES else None)
+    if failed is not None:
+        outcome = _FAILURES[failed]
+    elif prediction.truncated:
+        outcome = Outcome.TRUNCATED
+    else:
+        outcome = Outcome.ABSTAINED if prediction.text is None else Outcome.ANSWERED
+    tokens = prediction.tokens
+    return Answer(
+        outcome=outcome,
+        text=prediction.text or "",
+        raw=prediction.text or "",
+        detail=prediction.detail,
+        prompt_tokens=tokens.prompt or None,
+        generated_tokens=tokens.generated or None,
+    )
+
+
+def _breaks(text: str, step: Step) -> bool:
+    unknown = msgspec.structs.replace(step, observation="")
+    return role_break(History(step.key), unknown, Prediction(predictor="bench", text=text)).abstain is not None
+
+
+def _without_echo(text: str, step: Step) -> str:
+    """The text without lines at its start that repeat the command as a terminal shows it."""
+    command = step.action.text.strip()
+    first, _, rest = text.partition("\n")
+    return rest.strip() if command and first.rstrip().endswith(f"$ {command}") else text
+
+
+@cache
+def _normalised() -> Normalised:
+    return Normalised((*load("default").normalisers, "runtime"))
