@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from verifierd.contracts.measure import tool_of
 from verifierd.replay.edits import Case, Edit, Kind, decoded, lines, reads, shuffled, whole
+from verifierd.replay.lost import lost_writes
 
 __all__ = ("FAULTS",)
 
@@ -17,6 +18,8 @@ _ENTITIES = (
     re.compile(r"(?<!\w)[a-z]{2,20}(?:_[a-z0-9]{2,20}){1,5}(?!\w)"),  # an identifier
     re.compile(r"(?<!\w)[a-z]{2,20}(?:[A-Z][a-z0-9]{1,20}){1,5}(?!\w)"),
     re.compile(r"(?<![\w#])#?[A-Z]{1,4}[0-9]{3,12}(?!\w)"),  # an order, a flight
+    re.compile(r"(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])"),
+    re.compile(r"(?:(?<=/home/)|(?<=/Users/)|(?<=[ (]@)|(?<=Author: ))[A-Za-z][\w-]{1,38}(?!\w)"),  # a user
 )
 
 
@@ -220,7 +223,8 @@ def _wrong_content(case: Case, draw: random.Random) -> Iterator[Edit]:
 
 
 def _write_lost(case: Case, draw: random.Random) -> Iterator[Edit]:
-    """An edit that was reported as done does not show: a line of the file reads as it did before."""
+    """A write that was reported as done does not show: files and folders are as they were before."""
+    yield from lost_writes(case, draw)
     asked = case.step.action.text
     for past in shuffled(case.history, draw):
         fields = past.action.fields
