@@ -5,11 +5,13 @@
     {"trajectory": NAME, "label": "clean"}
 
 `label` is `on_path`, `off_path`, `unsure` (the step is not judged), or `undo`, which takes the step's newest label
-back. The last label of a step wins. `truth` is `environment` unless it says `agent`. Steps that no line names are not
-judged, but for those of a trajectory that is called `clean`: they are on path.
+back. The last label of a step wins; what the log itself says counts as said first, and can only be overruled. `truth`
+is `environment` unless it says `agent`. Steps that no line names are not judged
+where a line names another step of their trajectory, but for those of a trajectory that is called `clean`: they are on
+path.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -20,7 +22,7 @@ from verifierd.replay.labelled.base import TRUTHS, Marked, Tell, Truth
 from verifierd.replay.labelled.lines import objects
 from verifierd.replay.runs import Run
 from verifierd.sanitize import plain
-from verifierd.types import VerdictKind
+from verifierd.types import Step, VerdictKind
 
 __all__ = ("StepLabel", "marked", "marked_by_logs", "read_labels")
 
@@ -94,23 +96,40 @@ def _problem(label: StepLabel) -> str | None:
 class _Said(msgspec.Struct):
     """What was said of one trajectory: of its steps by their place, newest last, and of the whole."""
 
+    logged: dict[int, StepLabel] = msgspec.field(default_factory=dict)
     steps: dict[int, list[StepLabel]] = msgspec.field(default_factory=dict)
     clean: set[Truth] = msgspec.field(default_factory=set)
 
+    def of(self, truth: Truth) -> dict[int, StepLabel]:
+        """What holds of each step that something was said of."""
+        found = {place: label for place, label in self.logged.items() if label.truth is truth}
+        for place, labels in self.steps.items():
+            if mine := [label for label in labels if label.truth is truth]:
+                found[place] = mine[-1]
+        return found
 
-def marked(runs: Sequence[Run], labels: Iterable[StepLabel]) -> tuple[list[Marked], list[StepLabel]]:
-    """The trajectories that labels speak of, one for each truth, and the labels of no step that is here.
+
+def marked(
+    runs: Sequence[Run], labels: Iterable[StepLabel], *, ids: Callable[[Step], Iterable[str]] = lambda _step: ()
+) -> tuple[list[Marked], list[StepLabel]]:
+    """The trajectories that labels or their own logs speak of, one for each truth, and the labels of no step here.
 
     A name that several trajectories bear says nothing of any of them: only ids tell their steps apart.
+
+    Args:
+        runs: The trajectories.
+        labels: What is said of them, beside what their logs say.
+        ids: Other ids of a step that labels may name it by, such as those of its verdicts.
     """
-    said = [_Said() for _run in runs]
+    said = [_logged(run) for run in runs]
     by_id: dict[str, list[tuple[int, int]]] = {}
     by_name: dict[str, set[int]] = {}
     by_index: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for number, run in enumerate(runs):
         by_name.setdefault(run.key[1], set()).add(number)
         for place, step in enumerate(run.steps):
-            by_id.setdefault(step.step_id, []).append((number, place))
+            for known in (step.step_id, *ids(step)):
+                by_id.setdefault(known, []).append((number, place))
             by_index.setdefault((run.key[1], step.index), []).append((number, place))
     unmatched = []
     for label in labels:
@@ -132,16 +151,17 @@ def marked(runs: Sequence[Run], labels: Iterable[StepLabel]) -> tuple[list[Marke
 
 def marked_by_logs(runs: Sequence[Run]) -> list[Marked]:
     """The trajectories whose logs say of some steps whether they are on path; the other steps are not judged."""
-    found = []
-    for run in runs:
-        what = _Said()
-        for place, step in enumerate(run.steps):
-            if step.label in _WORDS:
-                kind = step.label_kind or ""
-                truth = TRUTHS.get(kind, Truth.ENVIRONMENT)
-                what.steps[place] = [StepLabel(label=_WORDS[step.label], truth=truth, kind=kind)]
-        found += _each_truth(run, what)
-    return found
+    return marked(runs, ())[0]
+
+
+def _logged(run: Run) -> _Said:
+    said = _Said()
+    for place, step in enumerate(run.steps):
+        if step.label in _WORDS:
+            kind = step.label_kind or ""
+            truth = TRUTHS.get(kind, Truth.ENVIRONMENT)
+            said.logged[place] = StepLabel(label=_WORDS[step.label], truth=truth, kind=kind)
+    return said
 
 
 def _say(labels: list[StepLabel], label: StepLabel) -> None:
@@ -152,16 +172,15 @@ def _say(labels: list[StepLabel], label: StepLabel) -> None:
 
 
 def _each_truth(run: Run, said: _Said) -> list[Marked]:
-    last = {place: labels[-1] for place, labels in said.steps.items() if labels}
-    firm = {place: label for place, label in last.items() if label.label != "unsure"}
     found = []
+    spoken = {place for truth in Truth for place in said.of(truth)}
     for truth in Truth:
-        mine = {place: label for place, label in firm.items() if label.truth is truth}
-        clean = truth in said.clean
-        if not mine and not clean:
+        last, clean = said.of(truth), truth in said.clean
+        if not last and not clean:
             continue
-        judged = set(range(len(run.steps))) - (last.keys() - mine.keys()) if clean else set(mine)
-        bad = {place for place, label in mine.items() if label.label == "off_path"}
+        firm = {place: label for place, label in last.items() if label.label != "unsure"}
+        judged = set(range(len(run.steps))) - (spoken - firm.keys()) if clean else set(firm)
+        bad = {place for place, label in firm.items() if label.label == "off_path"}
         index = [step.index for step in run.steps]
         found.append(
             Marked(
@@ -173,7 +192,7 @@ def _each_truth(run: Run, said: _Said) -> list[Marked]:
                 first_bad=min(bad, default=None),
                 positions={step: place for place, step in enumerate(index)},
                 observed={step: place for place, step in enumerate(index)},
-                kinds={index[place]: mine[place].kind for place in bad if mine[place].kind},
+                kinds={index[place]: firm[place].kind for place in bad if firm[place].kind},
                 length=len(run.steps),
             )
         )
