@@ -9,6 +9,7 @@ import random
 from collections.abc import Sequence
 
 import msgspec
+from rapidfuzz.distance import Postfix, Prefix
 
 from verifierd.replay.benign import BENIGN
 from verifierd.replay.edits import Case, Edit, Pool
@@ -18,7 +19,7 @@ from verifierd.scoring.contracts import uncoloured
 from verifierd.scoring.equality import equal
 from verifierd.types import ObservationKind, Step, VerdictKind
 
-__all__ = ("BENIGN", "FAULTS", "Injected", "Pool", "drawn", "eligible", "inject")
+__all__ = ("BENIGN", "FAULTS", "Injected", "Pool", "difference", "drawn", "eligible", "inject")
 
 _WORD = 5
 _FORGIVING = ("runtime", "json-order", "unordered-lines")
@@ -85,6 +86,17 @@ def inject(
             known=_known(case, edit),
         )
     return None
+
+
+def difference(step: Step, observation: str, history: Sequence[Step]) -> tuple[tuple[int, int], bool]:
+    """Where somebody else's alteration of a step stands in the altered observation, and whether it is `known`."""
+    text = step.observation
+    start = Prefix.similarity(text, observation)
+    tail = min(Postfix.similarity(text, observation), len(text) - start, len(observation) - start)
+    end = len(observation) - tail
+    past = [other for other in history if other.observation_kind is ObservationKind.ENV]
+    case = Case(step=step, history=past, pool=Pool(), context=history)
+    return (start, end), _known(case, Edit(start, len(text) - tail, observation[start:end]))
 
 
 def _known(case: Case, edit: Edit) -> bool:
