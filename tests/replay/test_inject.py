@@ -1,12 +1,14 @@
 """Seeded faults and benign changes of one observation."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from verifierd.replay.inject import BENIGN, FAULTS, Injected, Pool, drawn, eligible, inject
+from verifierd.scoring.echo import echoes
 from verifierd.types import Action, Origin, Step, VerdictKind
 
 
@@ -53,11 +55,10 @@ def _inject(kind: str, step: Step = STEP, *, seed: int = 1) -> Injected:
         ("wrong_tool", "{}"),
         ("stale", "two\n"),
         ("empty", ""),
-        ("role_break", '{"tool": "bash", "input": "run 3"}'),
     ],
 )
 def test_whole_observations(kind: str, observation: str) -> None:
-    """The action stays; what came back is another's, nothing, or the call itself."""
+    """The action stays; what came back is another's, or nothing."""
     found = _inject(kind)
 
     assert (found.step.observation, found.step.action) == (observation, STEP.action)
@@ -134,6 +135,16 @@ def test_an_answer_that_is_not_true_any_more() -> None:
     assert not eligible("outdated", _step(3, "new\n", command="git diff"), past)
 
 
+def test_the_call_comes_back_in_many_spellings() -> None:
+    """The call is the answer, in ever other spellings, all of them told by the scorer."""
+    edit = _step(3, "done\n", tool="Edit", file_path="/w/a.py", old_string='x = "1"\n', new_string="x = '2'\n")
+    for step in (STEP, edit):
+        texts = {_inject("role_break", step, seed=seed).step.observation for seed in range(60)}
+
+        assert len(texts) > 10
+        assert all(echoes(step.action, text) for text in texts)
+
+
 def test_instructions_stand_between_lines() -> None:
     """What is injected is a line of its own; taken out again, the observation is as it was."""
     found = _inject("injected_instruction")
@@ -141,6 +152,24 @@ def test_instructions_stand_between_lines() -> None:
     assert found.span is not None
     start, end = found.span
     assert found.step.observation[:start] + found.step.observation[end:] == STEP.observation
+
+
+def test_instructions_stand_in_json() -> None:
+    """What is injected in JSON is part of a value, and the text stays JSON."""
+    step = _step(3, '{"name": "Ann", "mail": "ann@x.org", "n": 3}', tool="get_user")
+    values = [json.loads(_inject("injected_instruction", step, seed=seed).step.observation) for seed in range(30)]
+
+    assert all(value.keys() == {"name", "mail", "n"} and value["n"] == 3 for value in values)
+    assert len({value["name"] for value in values}) > 5
+
+
+def test_instructions_are_no_matter_of_four_patterns() -> None:
+    """The well-known words stand in few of them."""
+    known = re.compile(r"(?i)ignore (?:all )?previous|important message|system override|instructions")
+    texts = [_inject("injected_instruction", seed=seed).new for seed in range(400)]
+
+    assert len(set(texts)) > 150
+    assert sum(known.search(text) is not None for text in texts) < 0.25 * len(texts)
 
 
 @pytest.mark.parametrize("kind", [*FAULTS, *BENIGN])

@@ -75,7 +75,7 @@ def test_what_was_appended(write: str, look: str, shown: str, without: tuple[str
         ("mv a.txt b.txt", "cat b.txt", "one\ntwo\n", (f"cat: b.txt: {NO_FILE}", True)),
         ("mv a.txt b.txt", "cat a.txt", f"cat: a.txt: {NO_FILE}", ("one\ntwo\n", False)),
         ("cp a.txt b.txt", "head b.txt", "one\ntwo\n", (f"head: cannot open 'b.txt' for reading: {NO_FILE}", True)),
-        ("seq 2 3 > n", "cat -n n", "     1\t2\n     2\t3\n", (f"cat: n: {NO_FILE}", True)),
+        ("seq 2 3 > nums", "cat -n nums", "     1\t2\n     2\t3\n", (f"cat: nums: {NO_FILE}", True)),
         ("touch c", "ls", "a.txt\nc\n", ("a.txt\n", None)),
         ("mkdir -p d/e", "ls -p", "a.txt\nd/\n", ("a.txt\n", None)),
         ("mkdir -p d/e", "ls d", "e\n", (f"ls: cannot access 'd': {NO_FILE}", True)),
