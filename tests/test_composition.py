@@ -90,6 +90,29 @@ def test_a_policy_may_ask_a_model(tmp_path: Path) -> None:
     assert at_once(msgspec.structs.replace(mine, predictor="shell")) == 1
 
 
+@pytest.mark.parametrize(
+    ("predictor", "model", "asked"),
+    [
+        (None, ModelConfig(), "shell,contracts"),
+        (None, ModelConfig(name="m", base_url="http://127.0.0.1:1"), "shell,contracts,openai"),
+        ("shell", ModelConfig(name="m", base_url="http://127.0.0.1:1"), "shell"),
+    ],
+)
+async def test_a_server_is_asked_where_one_is_named(predictor: str | None, model: ModelConfig, asked: str) -> None:
+    """Its model comes last, unless others are named."""
+    async with Store(None) as store:
+        choice = Choice(predictor=predictor, model=model)
+        async with judging(choice, store=store, sinks=[], metrics=Metrics(), sanitizer=Sanitizer(b"x")) as pipeline:
+            assert pipeline.judge.predictor.name == asked
+            assert at_once(choice) == (model.batch if "openai" in asked else 1)
+
+
+async def test_a_server_without_a_model_is_an_error(tmp_path: Path) -> None:
+    """A server has a model for each name."""
+    with pytest.raises(PredictorError, match="needs a server and a model"):
+        await judged(tmp_path / "none", Choice(model=ModelConfig(base_url="http://127.0.0.1:1")))
+
+
 async def test_an_exchange_keeps_what_did_not_change(tmp_path: Path) -> None:
     """Predictors made of the same settings go on, others are opened anew, and those left over are closed."""
     own = tmp_path / "mine.toml"

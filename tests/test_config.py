@@ -27,10 +27,12 @@ from verifierd.errors import ConfigError
 DEFECTS = Path(__file__).parent / "data" / "config"
 SEE_INIT = "Mend the value at the place that the message names; `verifierd config init` shows every key."
 SOURCE_KEYS = "Known keys there: exclude, format, from, paths."
-CONFIG_KEYS = "Known keys there: grace, http, labels, log, max-line-bytes, model, policy, predictor, quotes, sources, state."
+CONFIG_KEYS = (
+    "Known keys there: grace, http, labels, log, max-line-bytes, model, policy, predictor, quotes, sources, state."
+)
 MODEL_KEYS = (
-    "Known keys there: batch, cache-bytes, chunk-tokens, context-tokens, logit-tokens, memory-override, name, prompts, "
-    "revision."
+    "Known keys there: api-key-env, base-url, batch, cache-bytes, chunk-tokens, context-tokens, logit-tokens, "
+    "memory-override, name, prompts, revision."
 )
 HTTP_KEYS = "Known keys there: allow-remote, enabled, host, port."
 

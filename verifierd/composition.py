@@ -65,9 +65,10 @@ def _chain(choice: Choice, policy: policies.Policy) -> str:
     """Who is asked: who was named, else the policy's predictors and, where a model was named, the model."""
     if choice.predictor:
         return choice.predictor
-    if choice.model.name is None or set(MODELS) & set(policy.predictors):
+    named = choice.model.name is not None or choice.model.base_url is not None
+    if not named or set(MODELS) & set(policy.predictors):
         return ",".join(policy.predictors)
-    return ",".join((*policy.predictors, "mlx"))
+    return ",".join((*policy.predictors, "mlx" if choice.model.base_url is None else "openai"))
 
 
 @asynccontextmanager
@@ -202,7 +203,7 @@ def _made_of(name: str, settings: PredictorSettings) -> object:
     match name:
         case "shell":
             return settings.shell_profile
-        case "mlx":
+        case "mlx" | "openai":
             return settings.model, settings.asking
         case "recorded":
             return object()  # its file may be another one under the same name

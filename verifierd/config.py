@@ -24,6 +24,7 @@ __all__ = (
     "SourceConfig",
     "StateConfig",
     "agent_folders",
+    "api_key",
     "convert",
     "default_state",
     "duration",
@@ -88,8 +89,12 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The language world model, and what it may use.
 
     Attributes:
-        name: A model of the hub, a folder, or `tiny`, a random one for tests; None for Qwen-AgentWorld.
+        name: A model of the hub, a folder, or `tiny`, a random one for tests; None for Qwen-AgentWorld. Of a server,
+            the name that it knows the model by.
         revision: The hub's branch, tag or commit; None for its newest.
+        base_url: A server that speaks OpenAI's protocol, such as `http://127.0.0.1:8080/v1`: then it is asked, by the
+            predictor `openai`, and no model is loaded here.
+        api_key_env: The environment variable that holds the server's key.
         prompts: A checkout of Qwen-AgentWorld whose system prompts are used; None for the bundled ones.
         context_tokens: Tokens of a prompt with its answer; older turns are dropped beyond it.
         cache_bytes: Bytes that the caches of all trajectories may keep between predictions.
@@ -101,6 +106,8 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     name: str | None = None
     revision: str | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
     prompts: str | None = None
     context_tokens: int = 65_536
     cache_bytes: int = 4 * 1024**3
@@ -310,6 +317,22 @@ def agent_folders() -> tuple[str, ...]:
         f"{claude}/projects" if claude else AGENT_FOLDERS[0],
         f"{codex}/sessions" if codex else AGENT_FOLDERS[1],
     )
+
+
+def api_key(model: ModelConfig) -> str | None:
+    """The key of the model's server, if it has one.
+
+    Raises:
+        ConfigError: The variable that should hold it is not set.
+    """
+    if model.api_key_env is None:
+        return None
+    if not (key := os.environ.get(model.api_key_env)):
+        raise ConfigError(
+            f"the environment variable {model.api_key_env} is not set",
+            hint="`api-key-env` in the configuration's table [model] names the variable that holds the server's key.",
+        )
+    return key
 
 
 def _anchored(config: Config, folder: Path) -> Config:

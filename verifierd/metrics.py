@@ -36,7 +36,7 @@ M = TypeVar("M", bound=MetricWrapperBase)
 
 OTHER = "other"
 FORMATS = ("native", "claude_code", "codex")
-PREDICTORS = ("shell", "contracts", "mlx", "recorded", "scripted")
+PREDICTORS = ("shell", "contracts", "mlx", "openai", "recorded", "scripted")
 
 _RESULTS = ("ok", "too_long", "torn_tail", "damaged_archive", "not_json", "not_object", "bad_shape", "cut")
 _EVENTS = ("copied", "duplicate", "restarted", "skipped_old", "unknown_format", "vanished")

@@ -59,7 +59,16 @@ _JUDGING: tuple[_Decorator, ...] = (
         metavar="FILE",
         help="The JSONL file that the predictor `recorded` answers from.",
     ),
-    click.option("--model", metavar="NAME|DIR", help="The model of `mlx`: of the hub, a folder, or `tiny` for tests."),
+    click.option(
+        "--model",
+        metavar="NAME|DIR",
+        help="The model: of the hub, a folder, or `tiny` for tests; with --base-url, one that the server knows.",
+    ),
+    click.option(
+        "--base-url",
+        metavar="URL",
+        help="Ask the model of a server that speaks OpenAI's protocol, such as http://127.0.0.1:8080/v1.",
+    ),
     click.option("--prompts", metavar="DIR", help="A checkout of Qwen-AgentWorld whose system prompts are used."),
     click.option(OVERRIDE, "memory_override", is_flag=True, help="Load the model even if it seems not to fit."),
     click.option("--policy", metavar="NAME|FILE", help="A bundled policy or a TOML file."),
@@ -79,6 +88,7 @@ class Judging(msgspec.Struct, frozen=True, kw_only=True):
     predictor: str | None
     predictions: Path | None
     model: str | None
+    base_url: str | None
     prompts: str | None
     memory_override: bool
     policy: str | None
@@ -102,6 +112,7 @@ class Judging(msgspec.Struct, frozen=True, kw_only=True):
             model=msgspec.structs.replace(
                 model,
                 name=self.model or model.name,
+                base_url=self.base_url or model.base_url,
                 prompts=self.prompts or model.prompts,
                 memory_override=self.memory_override or model.memory_override,
             ),

@@ -20,7 +20,7 @@ class PredictorSettings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         shell_profile: `auto`, or the kind of shell that the commands ran in.
         predictions: The file of `recorded`.
-        model: The model of `mlx`, and what it may use.
+        model: The model of `mlx` or `openai`, and what it may use.
         asking: How it is asked.
         say: Told what loading a model needs and does.
         covered: The share of an observation that a prediction checks; 1 keeps a chain from asking further.
@@ -101,6 +101,12 @@ def _mlx(settings: PredictorSettings) -> Predictor:
     return MlxPredictor(settings.model, settings.asking, say=settings.say)
 
 
+def _openai(settings: PredictorSettings) -> Predictor:
+    from verifierd.predictors.openai import OpenAIPredictor  # noqa: PLC0415 - as above
+
+    return OpenAIPredictor(settings.model, settings.asking)
+
+
 def _recorded(settings: PredictorSettings) -> Predictor:
     from verifierd.predictors.recorded import RecordedPredictor  # noqa: PLC0415 - as above
 
@@ -121,9 +127,10 @@ PREDICTORS: dict[str, Callable[[PredictorSettings], Predictor]] = {
     "shell": _shell,
     "contracts": _contracts,
     "mlx": _mlx,
+    "openai": _openai,
     "recorded": _recorded,
     "scripted": _scripted,
 }
 
-MODELS = ("mlx",)
-"""Those that ask a language model, and take steps of several trajectories in one pass."""
+MODELS = ("mlx", "openai")
+"""Those that ask a language model, and take steps of several trajectories at once."""

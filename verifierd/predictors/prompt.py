@@ -26,6 +26,7 @@ __all__ = (
     "Window",
     "after",
     "before",
+    "begins",
     "divided",
     "elide",
     "observation",
@@ -42,6 +43,7 @@ _SCREEN_DOMAINS = ("web", "os", "android")
 _FILE = "system_prompt.txt"
 _MARKER = "**Environment Observation:**"
 _OPEN, _CLOSE = "<predicted_observation>", "</predicted_observation>"
+_BEGIN = {"none": "", "marker": _MARKER, "tags": _OPEN}
 _WAIT = 60.0
 """Seconds that keystrokes are given: agents' harnesses wait until a command has ended."""
 
@@ -182,7 +184,7 @@ def before(step: Step, form: Form) -> str:
 
     Before an empty observation it has no line end, so that a whole answer never has white space at its ends.
     """
-    lines = {"none": [], "marker": [_MARKER], "tags": [_OPEN]}[form.wrapper]
+    lines = list(filter(None, [_BEGIN[form.wrapper]]))
     command = _command(step)
     if form.screen and command is not None and step.observation_kind is ObservationKind.ENV:
         echo = _encodable(f"$ {command.strip()}".rstrip())
@@ -195,6 +197,11 @@ def before(step: Step, form: Form) -> str:
 def after(form: Form) -> str:
     """What stands after the observation in an answer."""
     return f"\n{_CLOSE}" if form.wrapper == "tags" else ""
+
+
+def begins(output: str, form: Form) -> bool:
+    """Does an answer begin as the form asks?"""
+    return output.lstrip().startswith(_BEGIN[form.wrapper])
 
 
 def parse(output: str) -> str:
