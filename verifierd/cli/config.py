@@ -28,10 +28,13 @@ exclude = []
 format = "auto"             # or a format's name
 from = "24h"                # "beginning", "end", or: sessions changed within this time are read first to last
 
-# The language model of the predictor `mlx`. Naming one has it asked about what the policy's predictors leave open.
+# The language model of the predictor `mlx`, or of `openai` where a base-url stands. Naming one has it asked about
+# what the policy's predictors leave open.
 [model]
 # name = "jedisct1/Qwen-AgentWorld-35B-A3B-oQ4-MLX"   # of the hub, a folder, or "tiny", a random one for tests
 # revision = "main"         # the hub's branch, tag or commit; default: its newest
+# base-url = "http://127.0.0.1:8080/v1"   # a server that speaks OpenAI's protocol, and calls its model `name`
+# api-key-env = "NAME"      # the environment variable that holds its key
 # prompts = "/path"         # a checkout of Qwen-AgentWorld whose system prompts are used; default: the bundled ones
 context-tokens = 65536      # of a prompt with its answer; older turns are dropped beyond it
 cache-bytes = 4294967296    # that the caches of all trajectories may keep between predictions
