@@ -82,7 +82,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         """Does a text stand in the action or in an earlier step, so that the history may fix it?"""
         return bool(text) and (
             text in self.step.action.text
-            or any(text in past.observation or text in past.action.text for past in self.history)
+            or any(text in past.observation for past in self.history)
+            or any(text in past.action.text for past in self.history)  # which may have to be encoded
         )
 
 

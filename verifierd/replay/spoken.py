@@ -19,7 +19,7 @@ def calls(action: Action, draw: random.Random) -> Iterator[str]:
 
 
 def an_order(draw: random.Random) -> str:
-    """Something that the reader is to do, told in one of many ways: openly, as a remark, as code, in other languages."""
+    """Something that the reader is to do, told in one of many ways: openly, as a remark, as code, in other tongues."""
     words, command = draw.choice(_DEEDS)
     return draw.choice(_ORDERS).format(words, command, base64.b64encode(command.encode()).decode())
 
