@@ -22,7 +22,7 @@ from verifierd.scoring.contracts import contracts
 from verifierd.stages import Predictor, Sink
 from verifierd.store import Store
 
-__all__ = ("Choice", "at_once", "exchange", "judging")
+__all__ = ("Choice", "at_once", "chain_of", "exchange", "judging")
 
 _CALIBRATE = "Its alarms are as rare as promised only after another `verifierd calibrate`."
 _log = structlog.get_logger(component="composition")
@@ -57,11 +57,11 @@ def at_once(choice: Choice) -> int:
     Raises:
         PolicyError: The policy is missing or wrong.
     """
-    chain = _chain(choice, policies.load(choice.policy))
+    chain = chain_of(choice, policies.load(choice.policy))
     return choice.model.batch if any(name.strip() in MODELS for name in chain.split(",")) else 1
 
 
-def _chain(choice: Choice, policy: policies.Policy) -> str:
+def chain_of(choice: Choice, policy: policies.Policy) -> str:
     """Who is asked: who was named, else the policy's predictors and, where a model was named, the model."""
     if choice.predictor:
         return choice.predictor
@@ -169,7 +169,7 @@ async def _opened(
         ask_below=policy.ask_below,
     )
     found: dict[str, _Member] = {}
-    names = members(_chain(choice, policy))
+    names = members(chain_of(choice, policy))
     try:
         for name in names:
             made_of = _made_of(name, settings)

@@ -29,14 +29,14 @@ class Troubles:
         tell(error)
 
 
-def spare(files: Sequence[Path | None], out: Path | None) -> None:
+def spare(files: Sequence[Path | None], out: Path | None, *, option: str = "--out") -> None:
     """Refuse to replace what is to be read.
 
     Raises:
-        BadParameter: `out` is one of the files.
+        BadParameter: `out`, which was named after the option, is one of the files.
     """
     if out is not None and any(path is not None and out.exists() and out.samefile(path) for path in files):
-        raise click.BadParameter(f"{out} is one of the inputs; name another file", param_hint="--out")
+        raise click.BadParameter(f"{out} is one of the inputs; name another file", param_hint=option)
 
 
 def expand_inputs(paths: Sequence[str], tell: Callable[[SourceError], None]) -> list[Path | None]:

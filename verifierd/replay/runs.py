@@ -11,7 +11,7 @@ from verifierd.pipeline import numbered, strand_of
 from verifierd.replay.survey import steps_of
 from verifierd.types import Step, VerdictKind
 
-__all__ = ("Group", "Run", "runs")
+__all__ = ("Group", "Run", "runs", "whole")
 
 Group = Literal["session", "file"]
 
@@ -75,7 +75,7 @@ async def runs(
             _add(run, step, owners, joined)
     for run in found:
         run.group = _leader(run.group, joined)
-    return _within(found, limit)
+    return whole(found, limit)
 
 
 def _add(run: Run, step: Step, owners: dict[str, Run], joined: dict[str, str]) -> None:
@@ -100,7 +100,8 @@ def _leader(group: str, joined: dict[str, str]) -> str:
     return group
 
 
-def _within(found: list[Run], limit: int | None) -> list[Run]:
+def whole(found: list[Run], limit: int | None) -> list[Run]:
+    """As many of the trajectories as have no more steps than a limit together, at least one; all without one."""
     if limit is None:
         return found
     taken = 0

@@ -2,7 +2,7 @@
 
 The cluster bootstrap draws whole groups (a trajectory, a session, a task) with replacement; intervals are the 2.5th and
 97.5th percentiles. Where every case came out alike the bootstrap would claim certainty: there the interval is the exact
-binomial (Clopper-Pearson) one.
+binomial (Clopper-Pearson) one. Cases of one group alone have no interval, and neither has a figure that never varies.
 """
 
 import math
@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-
-from verifierd.calibration import rate as binomial
 
 __all__ = (
     "NOTHING",
@@ -32,7 +30,9 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 _RESAMPLES = 1000
-_BINS = 512
+_BINS = 128
+_TAIL = 0.1  # of the good, where most bins are
+_TAILS = 0.025
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -45,7 +45,10 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """A figure with its 95 % interval, of so many observations; None where there was nothing to measure."""
+    """A figure with its 95 % interval, of so many observations.
+
+    The value is None where there was nothing to measure, the interval where nothing can be said of it.
+    """
 
     value: float | None
     low: float | None
@@ -70,15 +73,14 @@ class Groups:
         self._of = np.array([known[name] for name in names], dtype=np.intp)
         draw = np.random.default_rng(seed)
         even = np.full(self.count, 1 / self.count) if self.count else np.zeros(0)
-        self._weights = draw.multinomial(self.count, even, size=_RESAMPLES).astype(np.float64) if self.count else None
+        drawn = draw.multinomial(self.count, even, size=_RESAMPLES) if self.count else np.zeros((_RESAMPLES, 0))
+        self._weights = drawn.astype(np.float32)  # whole numbers, and so are the sums: exact below 2 ** 24
 
     def sums(self, values: Floats | Bools, where: Bools | None = None) -> tuple[float, Floats]:
-        """The sum over the cases, and over those of each draw."""
-        if self._weights is None:
-            return 0.0, np.zeros(_RESAMPLES)
-        chosen = values.astype(np.float64) if where is None else np.where(where, values, 0.0)
-        by_group = np.bincount(self._of, weights=chosen, minlength=self.count)
-        return float(by_group.sum()), self._weights @ by_group
+        """The sum over the cases, or over those `where`, and over those of each draw."""
+        of, chosen = (self._of, values) if where is None else (self._of[where], values[where])
+        by_group = np.bincount(of, weights=chosen, minlength=self.count).astype(np.float32)
+        return float(by_group.sum()), (self._weights @ by_group).astype(np.float64)
 
     def share(self, hits: Bools, where: Bools | None = None) -> Estimate:
         """How many of the cases, or of those `where`, are hits."""
@@ -88,32 +90,31 @@ class Groups:
             return NOTHING
         found, founds = self.sums(hits, counted)
         if found in (0.0, total):
-            exact = binomial(int(found), int(total))
-            return Estimate(found / total, exact.low, exact.high, int(total))
+            return self._alike(found / total, counted)
         with np.errstate(invalid="ignore"):
-            return self._estimate(found / total, founds / totals, int(total))
+            return self._estimate(found / total, founds / totals, counted)
 
     def mean_of_shares(self, shares: Sequence[tuple[Bools, Bools]]) -> Estimate:
         """The unweighted mean of several shares, each as its hits and the cases where they count; `n` counts cases."""
-        values, draws, n = [], [], 0
+        values, draws = [], []
+        union = np.zeros(len(self._of), dtype=np.bool_)
         for hits, where in shares:
             total, totals = self.sums(where)
             found, founds = self.sums(hits, where)
             if total:
                 values.append(found / total)
-                n += int(total)
+                union |= where
                 with np.errstate(invalid="ignore"):
                     draws.append(founds / totals)
         if not values:
             return NOTHING
         if set(values) <= {0.0} or set(values) <= {1.0}:
-            exact = binomial(n if values[0] else 0, n)
-            return Estimate(values[0], exact.low, exact.high, n)
+            return self._alike(values[0], union)
         drawn = np.array(draws)
         counted = np.isfinite(drawn)
         sums, counts = np.where(counted, drawn, 0.0).sum(axis=0), counted.sum(axis=0)
         with np.errstate(invalid="ignore"):
-            return self._estimate(float(np.mean(values)), sums / counts, n)
+            return self._estimate(float(np.mean(values)), sums / counts, union)
 
     def difference(self, one: Bools, other: Bools, where: Bools | None = None) -> Estimate:
         """The share of the one minus that of the other, on the same cases."""
@@ -121,47 +122,66 @@ class Groups:
         total, totals = self.sums(counted)
         if not total:
             return NOTHING
+        if not (one ^ other)[counted].any():
+            equal = self._alike(0.0, counted)
+            return Estimate(0.0, None if equal.high is None else -equal.high, equal.high, equal.n)
         gain, gains = self.sums(one.astype(np.float64) - other.astype(np.float64), counted)
         with np.errstate(invalid="ignore"):
-            return self._estimate(gain / total, gains / totals, int(total))
+            return self._estimate(gain / total, gains / totals, counted)
 
     def ranked(self, scores: Floats, bad: Bools, *, where: Bools | None = None) -> tuple[Estimate, Estimate, Estimate]:
         """AUROC, and the share of the bad above a level that at most 1 % and 5 % of the good exceed.
 
-        Scores are put into at most 512 bins of equal size for it, those that are equal always into one.
+        For the intervals, not for the figures, scores are put into bins, most of them among the largest of the good.
         """
         counted = np.ones(len(bad), dtype=np.bool_) if where is None else where
         good = counted & ~bad
         faulty = counted & bad
-        if self._weights is None or not good.any() or not faulty.any():
+        if not good.any() or not faulty.any():
             return NOTHING, NOTHING, NOTHING
-        binned = _binned(scores)
-        bins = int(binned.max()) + 1
+        levels = _levels(scores[counted], scores[good])
         histograms = []
         for chosen in (good, faulty):
-            places = self._of[chosen] * bins + binned[chosen]
-            by_group = np.bincount(places, minlength=self.count * bins).reshape(self.count, bins).astype(np.float64)
-            histograms.append(np.vstack([by_group.sum(axis=0), self._weights @ by_group]))
+            binned = np.searchsorted(levels, scores[chosen], side="right")
+            places = self._of[chosen] * (levels.size + 1) + binned
+            by_group = np.bincount(places, minlength=self.count * (levels.size + 1)).astype(np.float32)
+            histograms.append((self._weights @ by_group.reshape(self.count, -1)).astype(np.float64))
         true, false = histograms
-        n = int(good.sum() + faulty.sum())
+        found, faults = scores[counted], bad[counted]
         with np.errstate(invalid="ignore", divide="ignore"):
-            found = (_areas(true, false), _above(true, false, 0.01), _above(true, false, 0.05))
-        return tuple(self._estimate(float(values[0]), values[1:], n) for values in found)  # type: ignore[return-value]
+            return (
+                self._estimate(auroc(found, faults), _areas(true, false), counted),
+                self._estimate(detected(found, faults, 0.01), _above(true, false, 0.01), counted),
+                self._estimate(detected(found, faults, 0.05), _above(true, false, 0.05), counted),
+            )
 
-    def of(self, values: Sequence[tuple[float, Floats]], combine: Callable[..., Floats], n: int) -> Estimate:
+    def of(self, values: Sequence[tuple[float, Floats]], combine: Callable[..., Floats], counted: Bools) -> Estimate:
         """A figure made of several sums, such as a precision of two rates; `combine` takes arrays of their draws."""
         with np.errstate(invalid="ignore", divide="ignore"):
             value = float(combine(*(np.array([total]) for total, _ in values))[0])
-            return (
-                self._estimate(value, combine(*(draws for _, draws in values)), n) if math.isfinite(value) else NOTHING
-            )
+            draws = combine(*(draws for _, draws in values))
+        return self._estimate(value, draws, counted) if math.isfinite(value) else NOTHING
 
-    def _estimate(self, value: float, draws: Floats, n: int) -> Estimate:
+    def _alike(self, value: float, counted: Bools) -> Estimate:
+        """All or none of the cases: the exact binomial interval, as if they were independent."""
+        n = int(counted.sum())
+        if not self._several(counted):
+            return Estimate(value, None, None, n)
+        least = _TAILS ** (1 / n)
+        return Estimate(value, least, 1.0, n) if value else Estimate(value, 0.0, 1 - least, n)
+
+    def _estimate(self, value: float, draws: Floats, counted: Bools) -> Estimate:
+        n = int(counted.sum())
         draws = draws[np.isfinite(draws)]
-        if self.count < 2 or not draws.size:
+        if not draws.size or not self._several(counted):
             return Estimate(value, None, None, n)
         low, high = np.quantile(draws, (0.025, 0.975))
-        return Estimate(value, float(low), float(high), n)
+        return Estimate(value, float(low), float(high), n) if low < high else Estimate(value, None, None, n)
+
+    def _several(self, counted: Bools) -> bool:
+        """Are they of more than one group?"""
+        of = self._of[counted]
+        return bool((of != of[0]).any())
 
 
 def auroc(found: Floats, faulty: Bools) -> float:
@@ -209,11 +229,15 @@ def precision_at(prevalence: float, recall: Floats, fpr: Floats) -> Floats:
     return np.asarray(right / (right + (1 - prevalence) * fpr), dtype=np.float64)
 
 
-def _binned(scores: Floats) -> NDArray[np.intp]:
-    levels = np.unique(scores)
-    if levels.size > _BINS:
-        levels = np.unique(np.quantile(scores, np.linspace(0, 1, _BINS), method="lower"))
-    return np.asarray(np.searchsorted(levels, scores, side="right") - 1, dtype=np.intp)
+def _levels(every: Floats, good: Floats) -> Floats:
+    """Levels between which scores are told apart: all of them if they are few."""
+    levels = np.unique(every)
+    if levels.size <= _BINS:
+        return levels
+    ranks, tail = np.linspace(0, 1, _BINS), np.linspace(1 - _TAIL, 1, _BINS)
+    return np.unique(
+        np.concatenate([np.quantile(every, ranks, method="lower"), np.quantile(good, tail, method="lower")])
+    )
 
 
 def _areas(good: Floats, bad: Floats) -> Floats:

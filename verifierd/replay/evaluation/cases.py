@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from verifierd.replay.inject import BENIGN, FAULTS, Injected, Pool, drawn, inject
+from verifierd.replay.inject import BENIGN, FAULTS, Injected, Pool, difference, drawn, inject
 from verifierd.replay.labelled import Labelled, Marked, Overlay, Truth
-from verifierd.replay.runs import Run
+from verifierd.replay.runs import Run, whole
 from verifierd.types import History, ObservationKind, Step, VerdictKind
 
 __all__ = ("CLEAN", "LABELLED", "Altered", "Cases", "Injection", "Subject", "of_runs", "of_sets")
@@ -39,15 +39,15 @@ class Altered(msgspec.Struct, frozen=True, kw_only=True):
         step: The step as it would have been logged.
         kind: The kind of change.
         benign: It must not alarm.
-        known: Could the history tell that it is wrong? None if nobody looked.
-        span: Where it differs; None if only the status does, or nobody says.
+        known: Does what was altered stand in the history, so that it could be told?
+        span: Where it differs; None if only the status does.
     """
 
     step: Step
     kind: str
     benign: bool
-    known: bool | None = None
-    span: tuple[int, int] | None = None
+    known: bool
+    span: tuple[int, int] | None
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,16 +97,29 @@ class Cases(msgspec.Struct, frozen=True, kw_only=True):
         """Steps of all trajectories."""
         return sum(len(subject.run.steps) for subject in self.subjects)
 
+    @property
+    def expected(self) -> int:
+        """About how many observations will be judged: of the kinds of changes a step is eligible for half or so."""
+        kinds = 0.0 if self.injection is None else len(self.injection.kinds) * self.injection.rate / 2
+        overlays = sum(len(found) for subject in self.subjects for found in subject.overlays.values())
+        return round(self.steps * (1 + kinds)) + overlays
+
     def altered(self, subject: Subject, place: int, history: History) -> Iterator[Altered]:
-        """The other observations that a step gets, in a fixed order."""
+        """The other observations that a step gets, in a fixed order.
+
+        Changes are injected where all of the trajectory, and the step itself, count as clean.
+        """
         step = subject.run.steps[place]
         for overlay in subject.overlays.get(place, ()):
+            span, known = difference(step, overlay.observation, history)
             yield Altered(
                 step=msgspec.structs.replace(step, observation=overlay.observation),
                 kind=overlay.kind,
                 benign=overlay.benign,
+                known=known,
+                span=span,
             )
-        if self.injection is None or not subject.clean or place in subject.run.copied:
+        if self.injection is None or not subject.clean or place not in subject.environment:
             return
         for kind in self.injection.kinds:
             if drawn(kind, step, self.injection.rate, seed=self.injection.seed):
@@ -130,26 +143,39 @@ def of_runs(found: Iterable[Run], marked: Iterable[Marked], injection: Injection
 
     Args:
         found: The trajectories. Where nobody says otherwise their observations are taken to be true.
-        marked: What labels say of some of them.
+        marked: What labels say of some of them; of one trajectory those of each truth together.
         injection: What is injected.
     """
     labels: dict[int, list[Marked]] = {}
-    for one in marked:  # a name may come again, so that only the run itself says which it is
-        labels.setdefault(id(one.run), []).append(one)
+    for one in marked:
+        labels.setdefault(id(one.run), []).append(one)  # several runs may bear one name
     return _cases((_subject(run, labels.get(id(run), ())) for run in found), injection)
 
 
-def of_sets(sets: Iterable[Labelled], injection: Injection | None) -> Cases:
-    """Cases of labelled sets; a trajectory that several hold, as overlays hold what they alter, is counted once."""
-    by_key: dict[tuple[str, str], Subject] = {}
-    for one in sets:
-        for marked in one.marked:
-            by_key.setdefault(marked.run.key, _subject(marked.run, [marked]))
-        for overlay in one.overlays:
-            subject = by_key[overlay.marked.run.key]
-            place = next(place for place, step in enumerate(subject.run.steps) if step.index == overlay.step)
-            subject.overlays.setdefault(place, []).append(overlay)
-    return _cases(by_key.values(), injection)
+def of_sets(sets: Sequence[Labelled], injection: Injection | None, *, limit: int | None = None) -> Cases:
+    """Cases of labelled sets. A trajectory of several sets, as one that another alters, is there once.
+
+    Args:
+        sets: The sets.
+        injection: What is injected.
+        limit: As many whole trajectories are taken as have no more steps than this, at least one.
+    """
+    overlays = [overlay for one in sets for overlay in one.overlays]
+    names: dict[int, tuple[str, ...]] = {}
+    labels: dict[tuple[str, ...], dict[Truth, Marked]] = {}
+    for marked in [*(marked for one in sets for marked in one.marked), *(overlay.marked for overlay in overlays)]:
+        if id(marked) not in names:
+            name = names[id(marked)] = (*marked.run.key, *(step.step_id for step in marked.run.steps))
+            labels.setdefault(name, {}).setdefault(marked.truth, marked)
+    subjects = {name: _subject(next(iter(by.values())).run, [*by.values()]) for name, by in labels.items()}
+    for overlay in overlays:
+        subject = subjects[names[id(overlay.marked)]]
+        place = next(place for place, step in enumerate(subject.run.steps) if step.index == overlay.step)
+        others = subject.overlays.setdefault(place, [])
+        if all((other.kind, other.observation) != (overlay.kind, overlay.observation) for other in others):
+            others.append(overlay)
+    within = {id(run) for run in whole([subject.run for subject in subjects.values()], limit)}
+    return _cases((subject for subject in subjects.values() if id(subject.run) in within), injection)
 
 
 def _cases(subjects: Iterable[Subject], injection: Injection | None) -> Cases:
@@ -160,7 +186,11 @@ def _cases(subjects: Iterable[Subject], injection: Injection | None) -> Cases:
 
 def _subject(run: Run, marked: Sequence[Marked]) -> Subject:
     """Observations count as true unless a label says otherwise; actions only where a label says something."""
-    judged = [place for place, step in enumerate(run.steps) if step.observation_kind is ObservationKind.ENV]
+    judged = [
+        place
+        for place, step in enumerate(run.steps)
+        if step.observation_kind is ObservationKind.ENV and place not in run.copied
+    ]
     subject = Subject(
         run=run,
         environment=dict.fromkeys(judged, False),

@@ -11,7 +11,10 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import structlog
+
 from verifierd.contracts.measure import tool_of
+from verifierd.errors import PredictorError
 from verifierd.replay.runs import Run
 from verifierd.stages import Asked, Chat, Message
 from verifierd.types import History, Step
@@ -26,6 +29,7 @@ _ERROR = re.compile(
 )
 _WINDOW = 1 << 15  # bytes that deflate can refer back to
 _LONGEST = 1 << 16  # characters of an observation that are compressed
+_log = structlog.get_logger(component="eval")
 _COMMAND = re.compile(r"\s*(?:cd\s+\S+\s*(?:&&|;|\n)\s*)?(?:\w+=\S*\s+)*(\S{1,60})")
 
 
@@ -134,14 +138,18 @@ class Judge:
         self._seed = seed
 
     async def __call__(self, case: str, history: History, step: Step) -> float | None:
-        """1.0 for not genuine, 0.0 for genuine, 0.5 for no answer; None if this case is not asked about."""
+        """1.0 for not genuine, 0.0 for genuine, 0.5 for no such answer; None if it is not asked, or cannot answer."""
         if random.Random(f"{self._seed}/judge/{case}").random() >= self._share:  # noqa: S311 - a seeded draw, no secret
             return None
         messages = (
             Message(role="system", content=_TASK),
             Message(role="user", content=_shown(history[-_SHOWN:], step)),
         )
-        reply = await self._chat.chat(messages, Asked(max_tokens=4, thinking=False))
+        try:
+            reply = await self._chat.chat(messages, Asked(max_tokens=4, thinking=False))
+        except PredictorError as error:
+            _log.warning("judge_failed", error=error.message)
+            return None
         word = re.sub(r"[^a-z]", " ", reply.text.lower()).split()[:1]
         return {"no": 1.0, "yes": 0.0}.get(word[0] if word else "", 0.5)
 

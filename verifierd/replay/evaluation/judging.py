@@ -5,7 +5,7 @@ history, with what the judge remembered then, and forgotten. Where a model score
 for the altered one, and keeps nothing of it.
 """
 
-import heapq
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -23,6 +23,7 @@ from verifierd.replay.evaluation.cases import Altered, Cases, Subject
 from verifierd.replay.runner import together
 from verifierd.sanitize import Sanitizer, plain
 from verifierd.scoring.classes import Content, classes
+from verifierd.stages import Predictor
 from verifierd.store import Store
 from verifierd.types import (
     FAILURES,
@@ -43,6 +44,7 @@ __all__ = ("Evaluated", "Mistake", "Row", "Track", "evaluated")
 
 _KEPT = 40  # mistakes of each sort
 _QUOTE = 2000
+_HINTS = frozenset({"stale", "foreign", "injection"})
 _log = structlog.get_logger(component="eval")
 
 
@@ -52,18 +54,20 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         case: Its identity: the same for every judge.
         group: What is resampled together.
+        step_id: The step as it was logged; labels may name it.
         trajectory, step: Where it is.
         kind: `clean`, or how the observation was altered.
         altered: The observation is not the logged one.
         bad: Is the observation off path? None if nobody knows.
         agent_erred: Was the action an error? None if nobody says.
-        known: Could the history tell that an altered observation is wrong? None if nobody looked.
+        known: Does what was altered stand in the history, so that it could be told? None where nothing was altered.
         tool, domain, length, content: Strata: shells are one tool, the length is in characters, and the content is the
             class of what was altered, or of most of the observation.
         verdict, reason, coverage: What was decided.
         p_value: How odd the calibration finds it; None before calibration, and where nothing was scored.
         suspicion: Orders cases: 2 for a contradiction, else how odd a model found what nothing pinned, 0.5 where
             nobody knows, times the share that nothing pinned.
+        hinted: A signal that decides nothing says stale, foreign or injection.
         alarmed: The trajectory has alarmed at this step or before.
         failed: How the simulator failed; None if it did not.
         exact: Was the whole predicted, and came so? None if the whole was not predicted.
@@ -73,6 +77,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     case: str
     group: str
+    step_id: str
     trajectory: str
     step: int
     kind: str
@@ -89,6 +94,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     coverage: float
     p_value: float | None
     suspicion: float
+    hinted: bool
     alarmed: bool
     failed: Abstain | None
     exact: bool | None
@@ -186,12 +192,11 @@ async def evaluated(
     ):
         judge = pipeline.judge
         chat = talker(judge.predictor)
-        count = cases.steps * (1 if cases.injection is None else 1 + len(cases.injection.kinds) // 2)
         bench = _Bench(
             cases=cases,
             judge=judge,
             support=controls.Support(subject.run for subject in cases.subjects),
-            asked=None if chat is None else controls.Judge(chat, count, seed),
+            asked=None if chat is None else controls.Judge(chat, cases.expected, seed),
             worst=_Worst(sanitizer),
         )
         works = [_Work(number, subject, bench) for number, subject in enumerate(cases.subjects)]
@@ -224,6 +229,7 @@ class _Judged(msgspec.Struct, frozen=True, kw_only=True):
         step: The step, with this observation.
         altered: How it was altered; None if it is the logged one.
         prediction, scores, verdict: What was made of it.
+        memory: What is remembered of the trajectory then.
         seconds: What that took.
     """
 
@@ -233,6 +239,7 @@ class _Judged(msgspec.Struct, frozen=True, kw_only=True):
     prediction: Prediction
     scores: Sequence[Score]
     verdict: Verdict
+    memory: Memory
     seconds: float
 
 
@@ -241,7 +248,7 @@ class _Worst:
 
     def __init__(self, sanitizer: Sanitizer) -> None:
         self._sanitizer = sanitizer
-        self._kept: dict[str, list[tuple[float, str, Mistake]]] = {}
+        self._kept: dict[str, dict[tuple[float, str], Mistake]] = {}
 
     def look(self, row: Row, judged: _Judged) -> None:
         """Keep the case if it is among the worst."""
@@ -251,43 +258,39 @@ class _Worst:
         if not wrong:
             return
         cost = row.coverage + bool(row.known) if row.bad else 1.0 + row.suspicion
-        kept = self._kept.setdefault(row.kind, [])
-        if len(kept) == _KEPT and cost <= kept[0][0]:
+        kept = self._kept.setdefault(row.kind, {})
+        # Ties are broken by the case, so that what is kept does not depend on which trajectory came first.
+        least = min(kept) if len(kept) == _KEPT else None
+        if (cost, row.case) in kept or (least is not None and (cost, row.case) < least):
             return
-        keep = heapq.heappush if len(kept) < _KEPT else heapq.heapreplace
-        keep(kept, (cost, row.case, self._mistake(row, cost, judged)))
+        if least is not None:
+            del kept[least]
+        kept[cost, row.case] = self._mistake(row, cost, judged)
 
     def listed(self) -> list[Mistake]:
         """The worst first."""
-        every = [mistake for kept in self._kept.values() for _, _, mistake in kept]
+        every = [mistake for kept in self._kept.values() for mistake in kept.values()]
         return sorted(every, key=lambda mistake: (mistake.row.bad is True, -mistake.cost, mistake.row.case))
 
     def _mistake(self, row: Row, cost: float, judged: _Judged) -> Mistake:
-        step, verdict = judged.step, judged.verdict
+        step, verdict, text = judged.step, judged.verdict, self._sanitizer.text
         spans = [signal.span for signal in verdict.signals if signal.span is not None]
         changed = None if judged.altered is None else judged.altered.span
-        # What is quoted begins a little before the first place that matters.
-        first = min((start for start, _ in (*spans, *([] if changed is None else [changed]))), default=0)
-        start = max(0, first - _QUOTE // 4) if len(step.observation) > _QUOTE else 0
-        observed = step.observation[start : start + _QUOTE]
-
-        def within(span: tuple[int, int]) -> tuple[int, int]:
-            return max(0, span[0] - start), min(len(observed), max(0, span[1] - start))
-
-        shown = self._sanitizer.text(observed, _QUOTE)
-        kept = shown == observed  # else the places are not where they were
+        places = spans if changed is None else [changed, *spans]  # the first one is in the middle of what is quoted
+        observed, shown = self._sanitizer.quote(step.observation, places, _QUOTE)
+        altered = None if changed is None else shown[0]
         predicted = judged.prediction.text
         if predicted is None:
             predicted = "\n".join(one.detail or one.rule for one in judged.prediction.constraints)
         return Mistake(
             row=row,
             cost=cost,
-            action=self._sanitizer.text(step.action.text, _QUOTE),
-            predicted=self._sanitizer.text(predicted, _QUOTE),
-            observed=shown,
-            spans=tuple(within(span) for span in spans) if kept else (),
-            altered=within(changed) if changed is not None and kept else None,
-            reasons=tuple(plain(f"{signal.name}: {signal.detail}") for signal in verdict.signals),
+            action=text(step.action.text, _QUOTE),
+            predicted=text(predicted, _QUOTE),
+            observed=observed,
+            spans=tuple(span for span in shown[len(places) - len(spans) :] if span is not None),
+            altered=altered,
+            reasons=tuple(text(f"{signal.name}: {signal.detail}", _QUOTE) for signal in verdict.signals),
             verdict=verdict.verdict_id,
         )
 
@@ -307,14 +310,20 @@ class _Work:
 
     def __init__(self, number: int, subject: Subject, bench: _Bench) -> None:
         self.rows: list[Row] = []
+        self._number = number
         self._subject = subject
         self._bench = bench
-        self._history = History(subject.run.key, run=number)
-        self._memory = Memory()
-        self._past = controls.Past()
+        self._name = plain("/".join(subject.run.key))
+        self._begin()
         self._alarm = 0
         self._off_path: list[int] = []
         self._suspicions: dict[int, float] = {}
+
+    def _begin(self) -> None:
+        """Know nothing yet; nor, once all is judged, any more: there may be many trajectories."""
+        self._history = History(self._subject.run.key, run=self._number)
+        self._memory = Memory()
+        self._past = controls.Past()
 
     async def judged(self, on: Callable[[int], None]) -> None:
         """Judge each step as it was logged, and what it may have been instead."""
@@ -325,40 +334,46 @@ class _Work:
             self._history.append(step)
             self._past.append(step)
             on(1)
+        self._begin()
 
     async def _step(self, place: int, step: Step) -> None:
         before = self._memory
         began = time.perf_counter()
         prediction = await self._predicted(step)
-        predicted = time.perf_counter() - began
-        self._memory, judged = self._decided(before, place, step, None, prediction, predicted)
+        judged = self._decided(before, place, step, None, prediction, time.perf_counter() - began)
+        self._memory = judged.memory
         row = await self._row(judged)
         self._suspicions[step.index] = row.suspicion
         if row.verdict is VerdictKind.OFF_PATH:
             self._off_path.append(step.index)
         if judged.verdict.alarm is not None and judged.verdict.alarm.new:
             self._alarm = step.index
-        # Only what a model said of the observation itself is another thing for another observation.
-        again = prediction.model is not None
+        # What a model says of the observation itself, and whether it is asked at all, is another thing for another
+        # observation. Where others predict all of it, or there is no model, the prediction is the same.
+        again = self._bench.judge.predictor.model is not None and (
+            prediction.model is not None or prediction.text is None
+        )
         for altered in self._bench.cases.altered(self._subject, place, self._history):
             other = await self._predicted(altered.step, keep=False) if again else prediction
-            _, judged = self._decided(before, place, altered.step, altered, other, 0.0)
-            await self._row(judged)
+            await self._row(self._decided(before, place, altered.step, altered, other, 0.0))
 
     async def _predicted(self, step: Step, *, keep: bool = True) -> Prediction:
         predictor = self._bench.judge.predictor
         try:
             return await predictor.predict(self._history, step, keep=keep)
         except Exception as error:  # noqa: BLE001 - as in the pipeline, a failure costs one step
-            _log.error("step_failed", trajectory=step.trajectory, step=step.index, exc_info=error)
-            return Prediction(predictor=predictor.name, abstain=Abstain.PREDICTOR_ERROR, detail=repr(error))
+            return _failed(predictor, step, error)
 
     def _decided(  # noqa: PLR0917 - what `_Judged` is made of
         self, memory: Memory, place: int, step: Step, altered: Altered | None, prediction: Prediction, seconds: float
-    ) -> tuple[Memory, _Judged]:
+    ) -> _Judged:
         judge = self._bench.judge
         began = time.perf_counter()
-        scores = [scorer(self._history, step, prediction) for scorer in judge.scorers]
+        scores: list[Score] = []
+        try:
+            scores = [scorer(self._history, step, prediction) for scorer in judge.scorers]
+        except Exception as error:  # noqa: BLE001 - likewise
+            prediction = _failed(judge.predictor, step, error)
         memory, verdict = decide(
             judge.policy,
             memory,
@@ -370,13 +385,14 @@ class _Work:
             time="",
             seconds=Seconds(),
         )
-        return memory, _Judged(
+        return _Judged(
             place=place,
             step=step,
             altered=altered,
             prediction=prediction,
             scores=scores,
             verdict=verdict,
+            memory=memory,
             seconds=seconds + time.perf_counter() - began,
         )
 
@@ -392,16 +408,17 @@ class _Work:
         asked = self._bench.asked
         row = Row(
             case=case,
-            group=run.group,
-            trajectory="/".join(run.key),
+            group=plain(run.group),
+            step_id=logged.step_id,
+            trajectory=self._name,
             step=logged.index,
-            kind=kind,
+            kind=plain(kind),
             altered=altered is not None,
             bad=self._subject.environment.get(place) if altered is None else not altered.benign,
             agent_erred=self._subject.agent.get(place) if altered is None else None,
             known=None if altered is None else altered.known,
-            tool=tool_of(logged),
-            domain=logged.domain,
+            tool=plain(tool_of(logged)),
+            domain=plain(logged.domain),
             length=len(logged.observation),
             content=self._content(judged),
             verdict=verdict.verdict,
@@ -409,7 +426,8 @@ class _Work:
             coverage=verdict.coverage,
             p_value=verdict.p_value,
             suspicion=_suspicion(judged.scores, verdict.coverage),
-            alarmed=verdict.alarm is not None and verdict.alarm.raised,
+            hinted=not _HINTS.isdisjoint(names),
+            alarmed=judged.memory.alarmed,
             failed=next((failure for failure in FAILURES if failure == verdict.reason or failure in names), None),
             exact=whole[0] == 0.0 if whole and prediction.text is not None else None,
             controls=(
@@ -428,8 +446,7 @@ class _Work:
 
     def _content(self, judged: _Judged) -> str:
         if judged.altered is not None:
-            known = {None: "", True: Content.DETERMINISTIC.value, False: Content.PRE_EXISTING.value}
-            return known[judged.altered.known]
+            return (Content.DETERMINISTIC if judged.altered.known else Content.PRE_EXISTING).value
         sizes: dict[str, int] = {}
         for span in classes(judged.step.observation, judged.step, self._history, judged.prediction):
             sizes[span.content.value] = sizes.get(span.content.value, 0) + span.end - span.start
@@ -446,9 +463,19 @@ class _Work:
         )
 
 
+def _failed(predictor: Predictor, step: Step, error: Exception) -> Prediction:
+    _log.error("step_failed", predictor=predictor.name, trajectory=step.trajectory, step=step.index, exc_info=error)
+    return Prediction(predictor=predictor.name, abstain=Abstain.PREDICTOR_ERROR, detail=repr(error))
+
+
 def _suspicion(scores: Sequence[Score], coverage: float) -> float:
     if any(score.violated for score in scores):
         return 2.0
     surprise = next((score.value for score in scores if score.name == "surprise" and score.value is not None), None)
-    odd = 0.5 if surprise is None else 0.5 + surprise / (2.0 * (1.0 + abs(surprise)))
+    if surprise is None or math.isnan(surprise):
+        odd = 0.5
+    elif math.isinf(surprise):
+        odd = float(surprise > 0)
+    else:
+        odd = 0.5 + surprise / (2.0 * (1.0 + abs(surprise)))
     return (1.0 - coverage) * odd

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from verifierd.calibration import rate as binomial
 from verifierd.replay.evaluation.controls import CONTROLS
@@ -42,12 +43,15 @@ class Columns:
     def __init__(self, rows: Sequence[Row], *, seed: int = 0) -> None:
         self.rows = rows
         self.groups = Groups([row.group for row in rows], seed=seed)
+        self._kinds, self._kind = _coded([row.kind for row in rows])
         self.altered = self._of(lambda row: row.altered)
         self.bad = self._of(lambda row: row.bad is True)
         self.good = self._of(lambda row: row.bad is False)
         self.off_path = self._of(lambda row: row.verdict is VerdictKind.OFF_PATH)
         self.abstained = self._of(lambda row: row.verdict is VerdictKind.ABSTAIN)
         self.suspicion = np.array([row.suspicion for row in rows], dtype=np.float64)
+        self.known = self._of(lambda row: row.known is True)
+        self.hinted = self._of(lambda row: row.hinted)
         self.clean = self.good & ~self.altered
         self.benign = self.good & self.altered
 
@@ -58,11 +62,28 @@ class Columns:
         """The cases for which something holds."""
         return self._of(ask)
 
+    def kinds(self, among: Bools) -> list[str]:
+        """Kinds of some of the cases, those that we inject in the order of their lists."""
+        order = {kind: number for number, kind in enumerate((*FAULTS, *BENIGN))}
+        there = [self._kinds[code] for code in np.unique(self._kind[among])]
+        return sorted(there, key=lambda kind: (order.get(kind, -1), kind))
+
+    def kind(self, name: str) -> Bools:
+        """The cases of a kind."""
+        return np.equal(self._kind, self._kinds.index(name))
+
     def control(self, number: int) -> tuple[Floats, Bools]:
         """What a control says, and where it says something."""
         values = [row.controls[number] for row in self.rows]
         told = np.array([value is not None for value in values], dtype=np.bool_)
         return np.array([0.0 if value is None else value for value in values], dtype=np.float64), told
+
+
+def _coded(names: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
+    """The names that there are, and which one stands at each place."""
+    known = sorted(set(names))
+    codes = {name: code for code, name in enumerate(known)}
+    return known, np.array([codes[name] for name in names], dtype=np.intp)
 
 
 def document(found: Evaluated, *, seed: int = 0, injection: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -75,8 +96,7 @@ def document(found: Evaluated, *, seed: int = 0, injection: Mapping[str, Any] | 
     """
     table = Columns(found.rows, seed=seed)
     clean, decided = int(table.clean.sum()), table.groups.share(~table.abstained, table.clean)
-    kinds = _by_kind(table)
-    recall = _overall(table)
+    recall, changed = _overall(table), _changed(table)
     return {
         "predictor": found.predictor,
         "model": found.model,
@@ -93,19 +113,20 @@ def document(found: Evaluated, *, seed: int = 0, injection: Mapping[str, Any] | 
         "step_fnr": table.groups.share(~table.off_path, table.bad),
         "step_fnr_decided": table.groups.share(~table.off_path, table.bad & ~table.abstained),
         "benign_fpr": table.groups.share(table.off_path, table.benign),
-        "benign_changed": _changed(table),
+        "benign_changed": table.groups.share(*changed),
+        "hinted": table.groups.share(table.hinted, table.clean),
         "precision": table.groups.share(table.bad, table.off_path & (table.bad | table.good)),
         "precision_at": {f"{prevalence:g}": _precision(table, prevalence) for prevalence in PREVALENCES},
         "recall": recall,
-        "recall_if_known": _overall(table, table.where(lambda row: row.known is True)),
+        "recall_if_known": _overall(table, table.known),
         "recall_over_decided": None if not recall.value or not decided.value else recall.value / decided.value,
         **_ranks(table, table.suspicion, table.bad, table.bad | table.clean),
-        "by_kind": kinds,
-        "by_benign": _by_benign(table),
-        "by_tool": _strata(table, lambda row: row.tool),
-        "by_domain": _strata(table, lambda row: row.domain),
-        "by_length": _strata(table, _length, [name for _, name in _LENGTHS]),
-        "by_content": _strata(table, lambda row: row.content or "unknown"),
+        "by_kind": _by_kind(table),
+        "by_benign": _by_benign(table, *changed),
+        "by_tool": _strata(table, [row.tool for row in found.rows]),
+        "by_domain": _strata(table, [row.domain for row in found.rows]),
+        "by_length": _strata(table, [_length(row) for row in found.rows], [name for _, name in _LENGTHS]),
+        "by_content": _strata(table, [row.content for row in found.rows]),
         "abstention": table.groups.share(table.abstained, table.clean),
         "abstention_cost": _cost(table),
         "reasons": _reasons(table),
@@ -140,8 +161,8 @@ def compared(judges: Sequence[Evaluated], *, seed: int = 0) -> list[dict[str, An
                 "recall": groups.difference(two.off_path, one.off_path, one.bad),
                 "abstention": groups.difference(two.abstained, one.abstained, one.clean),
                 "by_kind": {
-                    kind: groups.difference(two.off_path, one.off_path, one.bad & one.where(_is(kind)))
-                    for kind in _kinds(one, one.bad)
+                    kind: groups.difference(two.off_path, one.off_path, one.bad & one.kind(kind))
+                    for kind in one.kinds(one.bad)
                 },
                 "mcnemar": mcnemar((one.off_path == one.bad)[counted], (two.off_path == two.bad)[counted]),
             }
@@ -152,17 +173,6 @@ def compared(judges: Sequence[Evaluated], *, seed: int = 0) -> list[dict[str, An
 def _paired(one: Sequence[Row], other: Sequence[Row]) -> list[tuple[Row, Row]]:
     by_case = {(row.trajectory, row.case): row for row in other}
     return [(row, by_case[key]) for row in one if (key := (row.trajectory, row.case)) in by_case]
-
-
-def _is(kind: str) -> Callable[[Row], bool]:
-    return lambda row: row.kind == kind
-
-
-def _kinds(table: Columns, among: Bools) -> list[str]:
-    """Kinds of the cases, those that we inject in the order of their lists."""
-    there = {row.kind for row, counted in zip(table.rows, among, strict=True) if counted}
-    order = {kind: number for number, kind in enumerate((*FAULTS, *BENIGN))}
-    return sorted(there, key=lambda kind: (order.get(kind, -1), kind))
 
 
 def _confusion(table: Columns, bad: Bools, good: Bools) -> dict[str, dict[str, int]]:
@@ -189,27 +199,26 @@ def _precision(table: Columns, prevalence: float) -> Estimate:
         groups.sums(table.off_path, table.clean),
         groups.sums(table.clean),
     )
-    found = groups.of(sums, combine, int(table.bad.sum() + table.clean.sum()))
-    if found.value is None or (table.off_path & table.clean).any():
+    found = groups.of(sums, combine, table.bad | table.clean)
+    recall, fpr = groups.share(table.off_path, table.bad), groups.share(table.off_path, table.clean)
+    if found.value is None or fpr.value or fpr.high is None or recall.low is None:
         return found
     # That no clean step alarmed does not mean that none ever will.
-    recall, fpr = groups.share(table.off_path, table.bad), groups.share(table.off_path, table.clean)
-    least = np.array([recall.value if recall.low is None else recall.low])
-    low = float(precision_at(prevalence, least, np.array([fpr.high]))[0])
-    return Estimate(found.value, low, found.high, found.n)
+    low = float(precision_at(prevalence, np.array([recall.low]), np.array([fpr.high]))[0])
+    return Estimate(found.value, low, 1.0, found.n)
 
 
 def _by_kind(table: Columns) -> dict[str, dict[str, Any]]:
     found = {}
-    for kind in _kinds(table, table.bad):
-        chosen = table.bad & table.where(_is(kind))
-        known = chosen & table.where(lambda row: row.known is True)
+    for kind in table.kinds(table.bad):
+        chosen = table.bad & table.kind(kind)
         found[kind] = {
             "n": int(chosen.sum()),
             "counted": int(chosen.sum()) >= LEAST,
             "recall": table.groups.share(table.off_path, chosen),
-            "recall_if_known": table.groups.share(table.off_path, known),
+            "recall_if_known": table.groups.share(table.off_path, chosen & table.known),
             "abstention": table.groups.share(table.abstained, chosen),
+            "hinted": table.groups.share(table.hinted, chosen),
             **_ranks(table, table.suspicion, chosen, chosen | table.clean),
             "controls": {
                 name: table.groups.ranked(scores, chosen, where=(chosen | table.clean) & told)[0]
@@ -220,42 +229,45 @@ def _by_kind(table: Columns) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _by_benign(table: Columns) -> dict[str, dict[str, Any]]:
+def _by_benign(table: Columns, changed: Bools, decided: Bools) -> dict[str, dict[str, Any]]:
     return {
-        kind: {"n": int(chosen.sum()), "fpr": table.groups.share(table.off_path, chosen)}
-        for kind in _kinds(table, table.benign)
-        for chosen in [table.benign & table.where(_is(kind))]
+        kind: {
+            "n": int(chosen.sum()),
+            "fpr": table.groups.share(table.off_path, chosen),
+            "changed": table.groups.share(changed, chosen & decided),
+            "hinted": table.groups.share(table.hinted, chosen),
+        }
+        for kind in table.kinds(table.benign)
+        for chosen in [table.benign & table.kind(kind)]
     }
 
 
 def _overall(table: Columns, among: Bools | None = None) -> Estimate:
     """The unweighted mean recall of the kinds that have enough cases."""
     counted = table.bad if among is None else table.bad & among
-    chosen = [counted & table.where(_is(kind)) for kind in _kinds(table, counted)]
+    chosen = [counted & table.kind(kind) for kind in table.kinds(counted)]
     return table.groups.mean_of_shares([(table.off_path, one) for one in chosen if int(one.sum()) >= LEAST])
 
 
-def _strata(
-    table: Columns, name: Callable[[Row], str], order: Sequence[str] | None = None
-) -> dict[str, dict[str, Any]]:
+def _strata(table: Columns, of: Sequence[str], order: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
     """Figures by something that cases have: false alarms on clean ones, recall on the others."""
-    of = np.array([name(row) for row in table.rows], dtype=object)
-    sizes = {stratum: int(((of == stratum) & table.clean).sum()) for stratum in set(of.tolist())}
-    names = sorted(sizes, key=lambda stratum: (-sizes[stratum], stratum))
+    names, codes = _coded(of)
+    counted = table.bad | table.clean
+    places = {name: (codes == code) & counted for code, name in enumerate(names)}
+    sizes = {name: int((here & table.clean).sum()) for name, here in places.items() if here.any()}
     found = {}
-    for stratum in names if order is None else [one for one in order if one in sizes]:
-        here = of == stratum
-        bad, clean = here & table.bad, here & table.clean
-        found[stratum] = {
-            "steps": int(clean.sum()),
+    for name in sorted(sizes, key=lambda name: (-sizes[name], name)) if order is None else order:
+        if name not in sizes:
+            continue
+        bad, clean = places[name] & table.bad, places[name] & table.clean
+        found[name] = {
+            "steps": sizes[name],
             "faults": int(bad.sum()),
             "fpr": table.groups.share(table.off_path, clean),
             "recall": table.groups.share(table.off_path, bad),
             "abstention": table.groups.share(table.abstained, clean),
             "auroc": table.groups.ranked(table.suspicion, bad, where=bad | clean)[0],
-            "by_kind": {
-                kind: table.groups.share(table.off_path, bad & table.where(_is(kind))) for kind in _kinds(table, bad)
-            },
+            "by_kind": {kind: table.groups.share(table.off_path, bad & table.kind(kind)) for kind in table.kinds(bad)},
         }
     return found
 
@@ -264,14 +276,13 @@ def _length(row: Row) -> str:
     return next(name for most, name in _LENGTHS if row.length <= most)
 
 
-def _changed(table: Columns) -> Estimate:
-    """The share of benign changes that changed the verdict of a decided step."""
-    clean = {(row.trajectory, row.step): row.verdict for row in table.rows if not row.altered}
-    decided = table.benign & table.where(
-        lambda row: clean.get((row.trajectory, row.step), VerdictKind.ABSTAIN) is not VerdictKind.ABSTAIN
-    )
-    changed = table.where(lambda row: row.verdict is not clean.get((row.trajectory, row.step)))
-    return table.groups.share(changed, decided)
+def _changed(table: Columns) -> tuple[Bools, Bools]:
+    """Which verdicts differ from that on the step as logged, and the benign changes of steps that were decided."""
+    logged = {row.step_id: row.verdict for row in table.rows if not row.altered}
+    before = [logged[row.step_id] for row in table.rows]
+    decided = np.array([verdict is not VerdictKind.ABSTAIN for verdict in before], dtype=np.bool_)
+    changed = [row.verdict is not verdict for row, verdict in zip(table.rows, before, strict=True)]
+    return np.array(changed, dtype=np.bool_), table.benign & decided
 
 
 def _cost(table: Columns) -> dict[str, Any]:
@@ -280,7 +291,7 @@ def _cost(table: Columns) -> dict[str, Any]:
     return {
         "faults_abstained": table.groups.share(table.abstained, table.bad),
         "of_misses": table.groups.share(table.abstained, missed),
-        "could_be_known": table.groups.share(table.where(lambda row: row.known is True), table.bad & table.abstained),
+        "could_be_known": table.groups.share(table.known, table.bad & table.abstained),
     }
 
 
@@ -321,7 +332,7 @@ def _alarms(found: Evaluated) -> dict[str, Any]:
         "false": _alarmed(clean),
         "by_length": [{"steps": [part[0].steps, part[-1].steps], "false": _alarmed(part)} for part in quarters if part],
         "over_100_steps": _alarmed([track for track in clean if track.steps > _LONG]),
-        "true": _alarmed(bad),
+        "true": _alarmed(bad, since_bad=True),
     }
 
 
@@ -334,12 +345,17 @@ def _calibration(table: Columns) -> list[dict[str, Any]] | None:
     return [{"nominal": rate, "realised": table.groups.share(p <= rate, told)} for rate in _NOMINAL]
 
 
-def _alarmed(tracks: Sequence[Track]) -> Estimate:
+def _alarmed(tracks: Sequence[Track], *, since_bad: bool = False) -> Estimate:
+    """The share that alarmed; of bad ones an alarm counts from the first bad observation on."""
     if not tracks:
         return NOTHING
-    count = sum(track.alarm > 0 for track in tracks)
-    exact = binomial(count, len(tracks))
-    return Estimate(count / len(tracks), exact.low, exact.high, len(tracks))
+    return _exact(sum(track.alarm >= (_first_bad(track) if since_bad else 1) for track in tracks), len(tracks))
+
+
+def _first_bad(track: Track) -> int:
+    """Index of the first step whose observation is off path; 0 if there is none."""
+    steps = track.subject.run.steps
+    return min((steps[place].index for place, bad in track.subject.environment.items() if bad), default=0)
 
 
 def _delay(tracks: Sequence[Track]) -> dict[str, Any]:
@@ -347,8 +363,7 @@ def _delay(tracks: Sequence[Track]) -> dict[str, Any]:
     delays: dict[str, list[int]] = {"alarm": [], "off_path": []}
     bad = 0
     for track in tracks:
-        steps = track.subject.run.steps
-        first = min((steps[place].index for place, wrong in track.subject.environment.items() if wrong), default=0)
+        first = _first_bad(track)
         if not first:
             continue
         bad += 1
