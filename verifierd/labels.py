@@ -64,7 +64,7 @@ TABLES = (
     """CREATE TABLE labels (
         id INTEGER PRIMARY KEY, target TEXT NOT NULL, step_id TEXT, label TEXT NOT NULL, source TEXT NOT NULL,
         who TEXT NOT NULL, note TEXT NOT NULL, time REAL NOT NULL, undone REAL)""",
-    "CREATE INDEX labels_step ON labels (step_id)",
+    "CREATE INDEX labels_step ON labels (step_id) WHERE step_id IS NOT NULL",
     "CREATE INDEX labels_waiting ON labels (target) WHERE step_id IS NULL",
     # How often a line of a file was taken, and how often it was met since the file was last read from its start.
     """CREATE TABLE label_lines (

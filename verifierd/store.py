@@ -497,8 +497,8 @@ class Store:
             gone = {table: gone[table] + counts[table] for table in _PRUNED}
             if not any(counts.values()):
                 break
-        await self._run(self._change, _PRUNE_LABELS, (cut,))
-        await self._run(self._know)
+        if await self._run(self._change, _PRUNE_LABELS, (cut,)):
+            await self._run(self._know)
         await self._run(self._change, _PRUNE_ALARMS, ())
         trajectories = await self._run(self._change, _PRUNE_TRAJECTORIES, (cut,))
         quarantined = await self._run(self._change, "DELETE FROM quarantine WHERE time < ?", (cut,))

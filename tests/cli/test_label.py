@@ -5,69 +5,69 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+import anyio
 import pytest
+from click.testing import CliRunner, Result
 
 from tests.helpers import Live, counter, jsonl, read_verdicts, verifierd, wrong_once
+from tests.test_labels import OFF, verdict
+from verifierd.cli import _verifierd
+from verifierd.store import Commit, Store
+from verifierd.types import Verdict
+
+WRONG = verdict(6, OFF)
 
 
-def judged(folder: Path) -> Path:
-    """The state of a daemon that judged 8 steps, of which the sixth is off path."""
-    (folder / "a.jsonl").write_bytes(jsonl(*wrong_once(counter("t", 8), 6, "9 notes.txt\n")))
-    assert verifierd("run", "--once", folder / "a.jsonl", "--state", folder / "state").returncode == 0
-    return folder / "state"
+def judged(state: Path, *verdicts: Verdict) -> None:
+    """Have a state with these verdicts."""
+
+    async def commit() -> None:
+        async with Store(state) as store:
+            await store.commit(Commit(verdicts=verdicts))
+
+    anyio.run(commit)
 
 
-@pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A state that tests do not label, or take back what they say."""
-    return judged(tmp_path_factory.mktemp("label"))
-
-
-def off_path(state: Path) -> dict[str, Any]:
-    """The verdict on the wrong step."""
-    return next(verdict for verdict in read_verdicts(state / "verdicts.jsonl") if verdict["verdict"] == "off_path")
+def run(*arguments: str | Path) -> Result:
+    """The command, in this process."""
+    return CliRunner().invoke(_verifierd, [str(argument) for argument in arguments])
 
 
 def test_a_label_is_given_changed_and_undone(tmp_path: Path) -> None:
     """Without a daemon it is kept all the same; each time it says what it did and what held before."""
-    state = judged(tmp_path)
-    verdict = off_path(state)
-    told = verifierd("label", verdict["verdict_id"][:8].upper(), "on_path", "--by", "ada", "--state", state)
-    where = f"Step 6 of t (verdict {verdict['verdict_id'][:12]}: off path)"
-    assert (told.returncode, told.stderr) == (0, "")
+    judged(tmp_path, WRONG)
+    told = run("label", WRONG.verdict_id[:8].upper(), "on_path", "--by", "ada", "--state", tmp_path)
+    where = f"Step 6 of t (verdict {WRONG.verdict_id[:12]}: off path)"
+    assert (told.exit_code, told.stderr) == (0, "")
     assert told.stdout == f"{where} is labelled on path; before: nobody had labelled it.\n"
-    told = verifierd("label", verdict["step_id"], "unsure", "--note", "hm\x1b", "--state", state, "--json")
+    told = run("label", WRONG.step_id, "unsure", "--note", "hm\x1b", "--state", tmp_path, "--json")
     document = json.loads(told.stdout)
-    assert (document["action"], document["step_id"], document["pending"]) == ("changed", verdict["step_id"], False)
+    assert (document["action"], document["step_id"], document["pending"]) == ("changed", WRONG.step_id, False)
     assert (document["label"]["by"], document["label"]["note"]) == (getpass.getuser(), "hm\\x1b")
     assert document["before"]["by"] == "ada"
-    told = verifierd("label", verdict["step_id"], "undo", "--state", state)
+    told = run("label", WRONG.step_id, "undo", "--state", tmp_path)
     assert told.stdout == f"{where} is labelled on path; before: unsure, as {getpass.getuser()} said.\n"
-    explained = verifierd("explain", verdict["step_id"], "--state", state).stdout
+    explained = run("explain", WRONG.step_id, "--state", tmp_path).stdout
     assert "truth   on_path, says ada" in explained
     assert f"not any more: unsure, says {getpass.getuser()}" in explained
-    told = verifierd("label", verdict["step_id"], "undo", "--state", state)
+    told = run("label", WRONG.step_id, "undo", "--state", tmp_path)
     assert told.stdout == f"{where} has no label any more; before: on path, as ada said.\n"
 
 
 def test_an_id_that_nobody_knows_waits(tmp_path: Path) -> None:
     """A whole id is kept until its verdict comes, which then has the label."""
-    source = tmp_path / "source"
-    source.mkdir()
-    known = judged(source)
-    verdict = off_path(known)
-    state = tmp_path / "state"
-    (tmp_path / "other.jsonl").write_bytes(jsonl(*counter("u", 2)))
-    assert verifierd("run", "--once", tmp_path / "other.jsonl", "--state", state).returncode == 0
-    told = verifierd("label", verdict["verdict_id"], "on_path", "--state", state)
+    judged(tmp_path)
+    told = run("label", WRONG.verdict_id, "on_path", "--state", tmp_path)
     assert told.stdout == (
-        f"{verdict['verdict_id']}, which no verdict has yet, is labelled on path once one has; before: nobody had"
+        f"{WRONG.verdict_id}, which no verdict has yet, is labelled on path once one has; before: nobody had"
         " labelled it.\n"
     )
-    assert verifierd("run", "--once", source / "a.jsonl", "--state", state).returncode == 0
-    assert "on_path, says" in verifierd("explain", verdict["step_id"], "--state", state).stdout
+    told = run("label", WRONG.verdict_id, "undo", "--state", tmp_path)
+    assert "has no label any more; before: on path" in told.stdout
+    run("label", WRONG.verdict_id, "unsure", "--state", tmp_path)
+    judged(tmp_path, WRONG)
+    assert "unsure, says" in run("explain", WRONG.step_id, "--state", tmp_path).stdout
 
 
 @pytest.mark.parametrize(
@@ -81,70 +81,70 @@ def test_an_id_that_nobody_knows_waits(tmp_path: Path) -> None:
         (["0" * 32], 2, "Missing argument"),
     ],
 )
-def test_what_makes_no_sense_is_refused(state: Path, arguments: Sequence[str], code: int, message: str) -> None:
+def test_what_makes_no_sense_is_refused(tmp_path: Path, arguments: Sequence[str], code: int, message: str) -> None:
     """In one message, with what to do."""
-    told = verifierd("label", *arguments, "--state", state)
-    assert told.returncode == code
+    judged(tmp_path, WRONG)
+    told = run("label", *arguments, "--state", tmp_path)
+    assert told.exit_code == code
     assert message in told.stderr
     assert len(told.stderr.splitlines()) > 1
 
 
 def test_a_state_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     """A typing error in --state must not leave a label where nobody looks."""
-    told = verifierd("label", "0" * 32, "on_path", "--state", tmp_path / "nowhere")
-    assert told.returncode == 78
+    told = run("label", "0" * 32, "on_path", "--state", tmp_path / "nowhere")
+    assert told.exit_code == 78
     assert "does not exist" in told.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_with_a_daemon_it_goes_through_the_daemon(tmp_path: Path) -> None:
+def test_with_a_daemon_it_goes_through_the_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The daemon keeps the label and its next scrape shows it; refusals are told as without one."""
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(jsonl(*wrong_once(counter("t", 8), 6, "9 notes.txt\n")))
-    state = tmp_path / "state"
+    for name in ("http_proxy", "all_proxy"):  # which must not see the token
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    path, state = tmp_path / "a.jsonl", tmp_path / "state"
+    path.write_bytes(jsonl(*wrong_once(counter("t", 6), 6, "9 notes.txt\n")))
     with Live(state, path, "--port", "0") as daemon:
-        daemon.wait(lambda: len(daemon.steps) == 8)
-        verdict = off_path(state)
+        daemon.wait(lambda: len(daemon.steps) == 6)
+        (wrong,) = [v["step_id"] for v in read_verdicts(daemon.out) if v["verdict"] == "off_path"]
         assert (state / "endpoint").read_text() == daemon.url + "\n"
         assert (state / "endpoint").stat().st_mode & 0o777 == 0o600
-        # A proxy of the environment must not see the token.
-        proxy = {"http_proxy": "http://127.0.0.1:9", "all_proxy": "http://127.0.0.1:9"}
-        told = verifierd("label", verdict["step_id"], "on_path", "--state", state, env=proxy)
+        told = verifierd("label", wrong, "on_path", "--state", state)
         assert (told.returncode, told.stderr) == (0, "")
         assert told.stdout.endswith("is labelled on path; before: nobody had labelled it.\n")
+        monkeypatch.undo()
         assert "verifierd_false_positives 1.0" in daemon.get("/metrics")[1]
-        refused = verifierd("label", "01234567", "on_path", "--state", state)
-        assert refused.returncode == 1
+        refused = run("label", "01234567", "on_path", "--state", state)
+        assert refused.exit_code == 1
         assert "begins with `01234567`" in refused.stderr
         (state / "token").rename(state / "aside")
         shutil.copy(state / "salt", state / "token")
-        wrong = verifierd("label", verdict["step_id"], "unsure", "--state", state)
-        assert wrong.returncode == 75
-        assert "token needed" in wrong.stderr
+        forbidden = run("label", wrong, "unsure", "--state", state)
+        assert forbidden.exit_code == 75
+        assert "token needed" in forbidden.stderr
         (state / "aside").replace(state / "token")
         address = (state / "endpoint").read_text()
         assert daemon.stop() == 0
     assert not (state / "endpoint").exists()
     # Of a daemon that was killed an address is left, which is not asked while the state is free.
     (state / "endpoint").write_text(address)
-    assert verifierd("label", verdict["step_id"], "undo", "--state", state).returncode == 0
+    assert run("label", wrong, "undo", "--state", state).exit_code == 0
 
 
 def test_a_daemon_that_does_not_answer_is_said(tmp_path: Path) -> None:
     """A daemon without an endpoint, or whose address is of nobody, is a temporary error with a remedy."""
-    path, config = tmp_path / "a.jsonl", tmp_path / "verifierd.toml"
-    path.write_bytes(jsonl(*counter("t", 2)))
-    config.write_text("[http]\nenabled = false\n")
-    state = tmp_path / "state"
-    with Live(state, path, "--config", config) as daemon:
-        daemon.wait(lambda: len(daemon.steps) == 2)
-        told = verifierd("label", "0" * 32, "on_path", "--state", state)
-        assert told.returncode == 75
-        assert f"another verifierd uses it (process {daemon.process.pid})" in told.stderr
-        for address in ("http://127.0.0.1:9", "nonsense", "\xff"):
-            (state / "endpoint").write_text(address)
-            told = verifierd("label", "0" * 32, "on_path", "--state", state)
-            assert told.returncode == 75
-            assert "does not answer" in told.stderr
-            assert "stop it" in told.stderr
-        assert daemon.stop() == 0
+
+    async def beside() -> None:
+        async with Store(tmp_path):  # as a daemon holds it
+            told = await anyio.to_thread.run_sync(run, "label", "0" * 32, "on_path", "--state", tmp_path)
+            assert told.exit_code == 75
+            assert "another verifierd uses it" in told.stderr
+            (tmp_path / "token").write_text("0" * 64)
+            for address in ("http://127.0.0.1:9", "nonsense", "\xff"):
+                (tmp_path / "endpoint").write_text(address)
+                told = await anyio.to_thread.run_sync(run, "label", "0" * 32, "on_path", "--state", tmp_path)
+                assert told.exit_code == 75
+                assert "does not answer" in told.stderr
+                assert "stop it" in told.stderr
+
+    anyio.run(beside)

@@ -99,6 +99,8 @@ def check(file: Path) -> None:
     click.echo(f"{file}: fine")
     for source in config.sources:
         click.echo(f"  watches {', '.join(source.paths)} from {source.start}")
+    if config.labels.files:
+        click.echo(f"  takes labels from {', '.join(config.labels.files)}")
     if not config.sources:
         click.echo("  watches nothing: it names no sources, and no agent's folder exists here")
     state = "calibrated" if chosen.calibration is not None else "not calibrated"
