@@ -156,6 +156,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         top_p: Only the likeliest tokens that together have this probability; 1 is all.
         top_k: Only so many of the likeliest tokens; 0 is all.
         seed: The same seed gives the same reply, as far as the model's server keeps to it.
+        grammar: What the answer must be, in Lark's notation as llguidance reads it (`start: "yes" | "no"`; a regular
+            expression as `start: /[0-9]+/`, a JSON schema as `start: %json {...}`); None for anything. Only models in
+            process can, and only without thinking.
     """
 
     max_tokens: int
@@ -164,10 +167,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     top_p: float = 1.0
     top_k: int = 0
     seed: int = 0
+    grammar: str | None = None
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1 or self.top_k < 0 or self.seed < 0:
             raise ValueError("`max_tokens` must be at least 1, `top_k` and `seed` at least 0")
+        if self.grammar is not None and self.thinking:
+            raise ValueError("`grammar` must be None where `thinking` is asked for")
         if not (self.temperature >= 0 and 0 < self.top_p <= 1):  # so that `nan` is refused, too
             raise ValueError("`temperature` must be at least 0, `top_p` above 0 and at most 1")
 
@@ -204,5 +210,6 @@ class Chat(Protocol):
         """The model's reply to the last message.
 
         Raises:
-            PredictorError: The model or its server failed for good, or the talk does not fit the model's context.
+            PredictorError: The model or its server failed for good, the talk does not fit the model's context, or the
+                grammar is wrong or cannot be kept to.
         """

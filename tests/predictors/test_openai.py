@@ -266,6 +266,14 @@ async def test_a_refusal(status: int, hint: str) -> None:
     assert hint in caught.value.hint
 
 
+async def test_a_grammar_is_no_matter_of_servers() -> None:
+    """It is refused, not left out."""
+    with Server(_says("yes")) as server:
+        with pytest.raises(PredictorError, match="cannot be held to a grammar"):
+            await _chat(server, Asked(max_tokens=8, grammar='start: "yes"'))
+        assert server.asked == []
+
+
 async def test_a_server_without_the_switch() -> None:
     """Is asked without it, from then on; one that refuses something else says so."""
     with Server(_refuses(400, "unknown argument"), _says("yes")) as server:

@@ -126,8 +126,13 @@ class OpenAIChat:
         """The reply; its seconds are those of the try that brought it.
 
         Raises:
-            PredictorError: The server refuses, or it failed each time.
+            PredictorError: The server refuses, or it failed each time; or a grammar is asked for.
         """
+        if asked.grammar is not None:
+            raise PredictorError(
+                f"{self._url}: a reply cannot be held to a grammar through a server",
+                hint="Servers have ways of their own to say so; take the predictor `mlx`.",
+            )
         tries = 0
         while True:
             try:

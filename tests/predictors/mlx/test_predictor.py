@@ -95,7 +95,7 @@ async def test_a_deadline_that_passes(make: Make) -> None:
         found = await predictor.predict(History(("native", "t")), _step())
         tasks.cancel_scope.cancel()
     assert (found.abstain, found.detail) == (Abstain.TIMEOUT, "no answer within 0.001 s")
-    assert turns > 1
+    assert turns
     predictor._deadline = 60
     assert (await predictor.predict(History(("native", "t")), _step())).likelihood is not None
     await predictor.aclose()

@@ -1,6 +1,8 @@
 """Talking to the tiny model: what it is asked, what it says, what it costs, and what it leaves alone."""
 
+import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import mlx.core as mx
@@ -14,6 +16,7 @@ from mlx_lm.sample_utils import make_sampler
 
 from tests.predictors.mlx import small
 from verifierd.errors import PredictorError
+from verifierd.predictors.mlx.grammar import Grammars
 from verifierd.predictors.mlx.passes import Network
 from verifierd.predictors.mlx.talk import Talk, reply
 from verifierd.stages import Asked, Message, Reply
@@ -27,8 +30,14 @@ def _reply(
     model = model or small.writer("tiny")
     talk = Talk(messages=messages or TALK, asked=Asked(**{"max_tokens": 40} | asked))
     network = Network(model, chunk=512, logit_chunk=512)
-    found = reply(network, small.tokenizer(), small.template(), talk, context=400, model="m@1", stopped=stopped)
+    tokenizer, template = small.tokenizer(), small.template()
+    found = reply(network, tokenizer, template, _grammars(), talk, context=400, model="m@1", stopped=stopped)
     return found, model
+
+
+@cache
+def _grammars() -> Grammars:
+    return Grammars(small.tokenizer())
 
 
 def _plainly(ids: Sequence[int], model: Any, *, most: int = 40, **sampling: Any) -> list[int]:
@@ -138,6 +147,41 @@ def test_a_short_question_costs_one_prefill() -> None:
     assert len(model.seen) <= 2 + 4
 
 
+@pytest.mark.parametrize(
+    ("grammar", "expected"),
+    [
+        ('start: "yes" | "no"', r"yes|no"),
+        ("start: /[0-9]{3,5}-[a-f]{2}/", r"[0-9]{3,5}-[a-f]{2}"),
+        ('start: %json {"enum": ["on path", "né 🦊"]}', r'"(on path|né 🦊)"'),
+        ('start: ""', ""),
+    ],
+)
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_grammar(grammar: str, expected: str, temperature: float) -> None:
+    """Holds the reply, which ends where nothing may follow; without one the model says something else."""
+    found, _ = _reply(grammar=grammar, temperature=temperature)
+    assert re.fullmatch(expected, found.text)
+    assert found.finish == "stop"
+    free, _ = _reply(temperature=temperature)
+    assert not re.fullmatch(expected, free.text)
+
+
+def test_a_grammar_chooses_the_likeliest() -> None:
+    """Where what the model would say is allowed, it is said; where the cap cuts it, that shows."""
+    free, _ = _reply()
+    held, _ = _reply(grammar="start: /(.|\\n)*/")
+    assert held.text == free.text
+    cut, _ = _reply(grammar="start: /[0-9]{30}/", max_tokens=10)
+    assert re.fullmatch("[0-9]{10}", cut.text)
+    assert cut.finish == "length"
+
+
+def test_a_wrong_grammar() -> None:
+    """Is an error that says where."""
+    with pytest.raises(PredictorError, match=r"the grammar is wrong: .*nonsense"):
+        _reply(grammar="start: nonsense")
+
+
 def test_what_cannot_be_said() -> None:
     """A talk beyond the context, and one that the template does not take, are errors that say so."""
     with pytest.raises(PredictorError, match=r"a talk of \d+ tokens and a reply of up to 390 exceed 400"):
@@ -161,9 +205,17 @@ def test_nobody_waits() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [{"max_tokens": 0}, {"temperature": -1.0}, {"temperature": float("nan")}, {"top_p": 0.0}, {"seed": -1}]
+    "asked",
+    [
+        {"max_tokens": 0},
+        {"temperature": -1.0},
+        {"temperature": float("nan")},
+        {"top_p": 0.0},
+        {"seed": -1},
+        {"grammar": "x", "thinking": True},
+    ],
 )
 def test_what_cannot_be_asked(asked: dict[str, Any]) -> None:
     """Is refused at once."""
-    with pytest.raises(ValueError, match="must be at least"):
+    with pytest.raises(ValueError, match="must be"):
         Asked(**{"max_tokens": 1} | asked)

@@ -86,7 +86,8 @@ class MlxPredictor:
         """The model's reply, made between passes; what is computed for steps stays as it is.
 
         Raises:
-            PredictorError: The talk does not fit the context, the chat template does not take it, or the model failed.
+            PredictorError: The talk does not fit the context, the chat template does not take it, the grammar is wrong,
+                or the model failed.
         """
         try:
             return await self._engine.talk(Talk(messages=tuple(messages), asked=asked))

@@ -8,6 +8,7 @@ from verifierd.config import ModelConfig
 from verifierd.errors import PredictorError
 from verifierd.policy import DOMAINS, Asking
 from verifierd.predictors import prompt
+from verifierd.predictors.mlx.grammar import Grammars
 from verifierd.predictors.mlx.loading import Loaded
 from verifierd.predictors.mlx.passes import Network, Scored
 from verifierd.predictors.mlx.strand import Draft, Job, Renderer
@@ -80,6 +81,7 @@ class ModelRunner:
             decode=asking.predicted_text,
         )
         self._tokenizer = loaded.tokenizer
+        self._grammars = Grammars(loaded.tokenizer)
         self._template, renderer = written(loaded.tokenizer, loaded.found.name, settings, asking)
         self._network = Network(loaded.model, chunk=settings.chunk_tokens, logit_chunk=settings.logit_tokens)
         self._verifier = Verifier(self._network, renderer, self._template.ends, limits)
@@ -95,12 +97,13 @@ class ModelRunner:
         """Talk, on a cache of its own; `stopped` as above.
 
         Raises:
-            PredictorError: The talk does not fit the context, or the chat template does not take it.
+            PredictorError: As `talk.reply`.
         """
         return reply(
             self._network,
             self._tokenizer,
             self._template,
+            self._grammars,
             talk,
             context=self._context,
             model=self._model,

@@ -11,6 +11,7 @@ from mlx_lm.sample_utils import make_sampler
 
 from verifierd.errors import PredictorError
 from verifierd.predictors import prompt
+from verifierd.predictors.mlx.grammar import Grammars
 from verifierd.predictors.mlx.passes import Network, Stopped, stream
 from verifierd.predictors.mlx.template import ChatTemplate
 from verifierd.stages import Asked, Message, Reply
@@ -34,6 +35,7 @@ def reply(
     network: Network,
     tokenizer: Any,
     template: ChatTemplate,
+    grammars: Grammars,
     talk: Talk,
     *,
     context: int,
@@ -46,13 +48,14 @@ def reply(
         network: The model.
         tokenizer: mlx-lm's wrapper.
         template: Its chat template.
+        grammars: What holds replies to a grammar.
         talk: What is asked.
         context: Most tokens of prompt and reply.
         model: The model's name.
         stopped: Raises if nobody waits any more; asked between chunks and tokens.
 
     Raises:
-        PredictorError: The talk does not fit the context, or the chat template does not take it.
+        PredictorError: The talk does not fit the context, the chat template does not take it, or the grammar is wrong.
     """
     asked = talk.asked
     begun = time.perf_counter()
@@ -62,6 +65,7 @@ def reply(
             f"a talk of {len(ids):,} tokens and a reply of up to {asked.max_tokens:,} exceed {context:,}",
             hint="Raise `context-tokens` in the configuration's table [model], or ask for a shorter reply.",
         )
+    processors = [] if asked.grammar is None else [grammars.processor(asked.grammar)]
     mx.random.seed(asked.seed)
     first = 0.0
     said: list[int] = []
@@ -72,6 +76,7 @@ def reply(
         ids,
         max_tokens=asked.max_tokens,
         sampler=make_sampler(asked.temperature, top_p=asked.top_p, top_k=asked.top_k),
+        logits_processors=processors,
         prefill_step_size=network.chunk,
         prompt_progress_callback=lambda *_: stopped(),
         stream=stream(),
