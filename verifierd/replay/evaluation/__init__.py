@@ -5,7 +5,8 @@
     controls.py   what simple means make of the same cases
     table.py      rows -> figures with intervals, as JSON
     compare.py    several judges on the same cases, paired
-    report.py     figures and rows -> one HTML file
+    sections.py   figures of one judge -> sections of a report
+    report.py     sections, mistakes, judges compared -> one HTML file
 
 Three truths, never pooled: the environment diverged (faults, labels of observations), the agent erred (labels of
 actions), the simulator was wrong (its failures, and false alarms on clean steps).

@@ -26,7 +26,7 @@ _EDGE = 0.0005
 
 _TICKS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.99, 0.999)
 _LABEL = 40  # characters
-_ROW, _FRAME = 22, 130  # pixels of a bar's row, and of all around them
+_ROW = 22  # pixels of a bar's row
 
 
 class Axis(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,12 +148,10 @@ def bars(rows: Sequence[str], series: Sequence[Bars], title: str, *, reference: 
         axis |= {"range": None, "autorange": True, "tickformat": "+.0%"}
     names = {"tickvals": places, "ticktext": [_text(row) for row in rows]}
     upright = {"autorange": "reversed", "fixedrange": True, "zeroline": False, "automargin": True, **names}
-    layout = _layout(_FRAME + max(2, len(rows)) * (_ROW + 8 * (len(series) - 1))) | {
-        "xaxis": axis,
-        "yaxis": upright,
-        "bargap": 0.25,
-    }
-    layout["margin"]["t"] = 64
+    top, bottom = 64, 40 if len(series) > 1 else 16
+    layout = _layout(top + bottom + max(2, len(rows)) * (_ROW + 8 * (len(series) - 1)))
+    layout |= {"xaxis": axis, "yaxis": upright, "bargap": 0.25}
+    layout["margin"] |= {"t": top, "b": bottom}
     if len(series) > 1:
         layout["legend"] = {"orientation": "h", "x": 0, "y": 0, "yanchor": "top"}
     if reference is not None:
@@ -192,6 +190,7 @@ def columns(names: Sequence[str], series: Sequence[tuple[str, Sequence[float]]],
         "range": [-0.6, len(names) - 0.4],
         "tickvals": list(range(len(names))),
         "ticktext": [_text(name) for name in names],
+        "tickangle": -40,
         "automargin": True,
     }
     up = Axis(title=y, scale="plain").drawn() | {"tickformat": ".0%"}

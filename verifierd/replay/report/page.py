@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+from plotly.offline import get_plotlyjs
 
 from verifierd.replay.report.charts import Drawing
 from verifierd.replay.report.figures import Figure, count, number
