@@ -35,6 +35,11 @@ _THOUSAND = 1000
 @click.option(
     "--fail-if", "conditions", multiple=True, metavar="EXPR", help="Exit with 1 if it holds: decode_over_verify<4."
 )
+@click.option("--judge-url", metavar="URL", help="Have answers judged by a server that speaks OpenAI's protocol.")
+@click.option("--judge-model", metavar="NAME", help="The judge, as its server knows it.")
+@click.option(
+    "--judge-key-env", metavar="NAME", help="The environment variable that holds the key of the judge's server."
+)
 @judging_options
 @json_option
 def command(
@@ -45,6 +50,9 @@ def command(
     runs: int | None,
     data: Path | None,
     conditions: tuple[str, ...],
+    judge_url: str | None,
+    judge_model: str | None,
+    judge_key_env: str | None,
     judging: Judging,
     as_json: bool,
 ) -> None:
@@ -59,11 +67,21 @@ def command(
     if not suites:
         raise click.UsageError(f"name a suite; known ones: {', '.join(names())}")
     chosen = [_load(name) for name in suites]
+    judge = {"judge-url": judge_url, "judge-model": judge_model, "judge-key-env": judge_key_env}
+    given = {name: value for name, value in judge.items() if value is not None}
     reports = []
     for suite in chosen:
         choice = judging.choice(predictor=suite.predictor or None)
         report = measure(
-            suite, choice, size=size, runs=runs, seed=judging.seed, say=choice.say, data=data, out=judging.out
+            suite,
+            choice,
+            size=size,
+            runs=runs,
+            seed=judging.seed,
+            say=choice.say,
+            data=data,
+            out=judging.out,
+            given=given,
         )
         reports.append(report)
         if not as_json:

@@ -25,7 +25,18 @@ from verifierd.stages import Asked, Chat, Message, Predictor, Reply
 from verifierd.store import Store
 from verifierd.types import Abstain, History, Prediction, Step
 
-__all__ = ("Answer", "Match", "Outcome", "Party", "Sampling", "asked_by", "matched", "party", "simulating")
+__all__ = (
+    "Answer",
+    "Match",
+    "Outcome",
+    "Party",
+    "Sampling",
+    "asked_by",
+    "matched",
+    "party",
+    "simulating",
+    "without_echo",
+)
 
 Sampling = Literal["greedy", "card"]
 """The likeliest token, or as the model's card says: temperature 0.6, top-p 0.95, top-k 20, with a seed."""
@@ -114,7 +125,7 @@ class Party:
         """
         if self.chat is not None:
             messages = simulating(history, step, self._asking, self._prompts)
-            return self._read(await self.talk(messages, asked), step, asked)
+            return self.read(await self.talk(messages, asked), step, asked)
         prediction = await self._predictor.predict(history, msgspec.structs.replace(step, observation=""))
         return _predicted(prediction)
 
@@ -130,7 +141,8 @@ class Party:
             )
         return await self.chat.chat(messages, asked)
 
-    def _read(self, reply: Reply, step: Step, asked: Asked) -> Answer:
+    def read(self, reply: Reply, step: Step, asked: Asked) -> Answer:
+        """What a reply is, of a model that was to say what a step's observation is."""
         text = prompt.parse(reply.text)
         outcome, detail = _outcome(reply, asked)
         if outcome is Outcome.ANSWERED and _breaks(text, step):
@@ -164,7 +176,7 @@ def matched(text: str, step: Step, history: History) -> Match:
     normalised = _normalised()(history, step, prediction)
     return Match(
         exact=one == other,
-        without_echo=_without_echo(one, step) == _without_echo(other, step),
+        without_echo=without_echo(one, step) == without_echo(other, step),
         normalised=normalised.value == 0.0,
     )
 
@@ -245,7 +257,7 @@ def _breaks(text: str, step: Step) -> bool:
     return role_break(History(step.key), unknown, Prediction(predictor="bench", text=text)).abstain is not None
 
 
-def _without_echo(text: str, step: Step) -> str:
+def without_echo(text: str, step: Step) -> str:
     """The text without lines at its start that repeat the command as a terminal shows it."""
     command = step.action.text.strip()
     first, _, rest = text.partition("\n")

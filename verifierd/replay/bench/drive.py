@@ -2,11 +2,12 @@
 
 import hashlib
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import anyio
 
@@ -19,7 +20,7 @@ from verifierd.replay.bench.figures import Results
 from verifierd.replay.bench.suite import Measured, Request
 from verifierd.replay.runner import together
 
-__all__ = ("Engine", "drive")
+__all__ = ("Engine", "Staged", "drive")
 
 _AT_ONCE = 8
 """Jobs at once where a server is asked; a model in process is asked one thing at a time."""
@@ -43,8 +44,27 @@ class Engine(Protocol):
         """What the rows of all jobs say."""
 
 
-def drive(request: Request, make: Callable[[Request], Engine]) -> Measured:
+@runtime_checkable
+class Staged(Engine, Protocol):
+    """An engine that asks somebody else too, or of whose jobs some build on what others found."""
+
+    def begun(self, asked: Party, done: Mapping[str, Sequence[Row]]) -> AbstractAsyncContextManager[None]:
+        """Around all jobs.
+
+        Args:
+            asked: Who is asked.
+            done: The rows of each job that is done; it grows.
+        """
+
+
+def drive(request: Request, make: Callable[[Request], Engine], *, at_once: int | None = None) -> Measured:
     """Do all jobs of a suite that are not done yet.
+
+    Args:
+        request: What is measured.
+        make: Makes the engine.
+        at_once: Jobs at once, of an engine that itself asks a model in process one thing at a time; None for what the
+            model takes.
 
     Raises:
         ConfigError: A parameter or the data is wrong, or the file holds another run.
@@ -55,7 +75,8 @@ def drive(request: Request, make: Callable[[Request], Engine]) -> Measured:
     async def work() -> Measured:
         async with party(request.choice) as asked:
             with Book(request.out, _about(request, asked)) as book:
-                await _run(engine, asked, book, request)
+                async with engine.begun(asked, book.done) if isinstance(engine, Staged) else nullcontext():
+                    await _run(engine, asked, book, request, at_once)
                 rows = book.rows(engine.jobs)
         return Measured(
             model=asked.model, results=engine.figures(rows), host=book.about.host, warning=engine.warning, rows=rows
@@ -64,7 +85,7 @@ def drive(request: Request, make: Callable[[Request], Engine]) -> Measured:
     return anyio.run(work)
 
 
-async def _run(engine: Engine, asked: Party, book: Book, request: Request) -> None:
+async def _run(engine: Engine, asked: Party, book: Book, request: Request, at_once: int | None) -> None:
     waiting = [job for job in engine.jobs if job not in book.done]
     total = len(engine.jobs)
     request.on(total - len(waiting), total)
@@ -75,7 +96,7 @@ async def _run(engine: Engine, asked: Party, book: Book, request: Request) -> No
             book.add(job, await engine.run(job, asked))
             request.on(1, total)
 
-    await together(work, _AT_ONCE if request.choice.model.base_url is not None else 1)
+    await together(work, at_once or (_AT_ONCE if request.choice.model.base_url is not None else 1))
 
 
 def _about(request: Request, asked: Party) -> About:

@@ -3,7 +3,9 @@
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
@@ -149,9 +151,32 @@ def _alarms(request: Request) -> Measured:
     return alarms(request)
 
 
+def _agentworldbench(request: Request) -> Measured:
+    from verifierd.replay.bench.agentworldbench import agentworldbench  # noqa: PLC0415 - it imports this module
+
+    return agentworldbench(request)
+
+
+def _driven(module: str, engine: str) -> Callable[[Request], Measured]:
+    """Asks step by step; the module, which imports this one, is loaded when its turn comes."""
+
+    def measured(request: Request) -> Measured:
+        from verifierd.replay.bench.drive import drive  # noqa: PLC0415 - it imports this module
+
+        return drive(request, getattr(import_module(f"verifierd.replay.bench.{module}"), engine))
+
+    return measured
+
+
 ENGINES: dict[str, Callable[[Request], Measured]] = {
+    "agentworldbench": _agentworldbench,
     "alarms": _alarms,
+    "closed-loop": _driven("sequences", "ClosedLoop"),
+    "plausible": _driven("plausible", "Plausible"),
+    "random": _driven("sequences", "Random"),
+    "roles": _driven("sequences", "Roles"),
     "scores": _scores,
+    "second-domain": _driven("sequences", "SecondDomain"),
     "speed": _speed,
 }
 """Who measures: a suite's document names one."""
@@ -194,6 +219,7 @@ def measure(
     data: Path | None = None,
     out: Path | None = None,
     sampling: Literal["greedy", "card"] = "greedy",
+    given: Mapping[str, Any] = MappingProxyType({}),
     on: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Report:
     """Run a suite.
@@ -208,6 +234,7 @@ def measure(
         data: The file to measure on.
         out: A file for the rows behind the figures; a run that was killed goes on in it.
         sampling: How a model's tokens are drawn.
+        given: Parameters that replace those of the document.
         on: Told how many more jobs are done, and how many there are.
 
     Raises:
@@ -218,7 +245,7 @@ def measure(
     model = msgspec.structs.replace(choice.model, name=choice.model.name or suite.model)
     measured = ENGINES[suite.engine](
         Request(
-            parameters=suite.smoke if size == "smoke" else suite.full,
+            parameters={**(suite.smoke if size == "smoke" else suite.full), **given},
             choice=msgspec.structs.replace(choice, predictor=predictor, model=model),
             runs=runs,
             seed=seed,
