@@ -23,6 +23,7 @@ __all__ = ("lost_writes",)
 
 _LONGEST = 20_000
 _FAR = 400  # steps
+_NEAR = 20  # writes
 _WRITES = re.compile(r">|\b(?:tee|sed|mkdir|rmdir|touch|rm|mv|cp)\b")
 _LOOKS = re.compile(r"(?:\A|&&|;|\n)\s*(?:cat|head|tail|wc|grep|sed|ls)(?:\s[^|]*)?\Z")
 _SUBSTITUTION = re.compile(
@@ -100,7 +101,7 @@ def lost_writes(case: Case, draw: random.Random) -> Iterator[Edit]:
         return
     past = case.history[-_FAR:]
     near = [n for n, step in enumerate(past) if any(_meets(look, change) for change in _changes(step) or ())]
-    for n in shuffled(near, draw):
+    for n in shuffled(near[-_NEAR:], draw):
         with suppress(_Impossible):
             kept, other = _followed(past, n, lost=False), _followed(past, n, lost=True)
             edit = _listed(look, case, kept, other) if look.program == "ls" else _shown(look, case, kept, other)
