@@ -11,6 +11,7 @@ from verifierd.config import (
     AGENT_FOLDERS,
     Config,
     HttpConfig,
+    LabelsConfig,
     LogConfig,
     ModelConfig,
     SourceConfig,
@@ -97,6 +98,7 @@ HTTP_KEYS = "Known keys there: allow-remote, enabled, host, port."
         ("retention_days_zero", "`retention-days` must be above 0 - at `$.state`", SEE_INIT),
         ("retention_days_nan", "`retention-days` must be above 0 - at `$.state`", SEE_INIT),
         ("retention_bytes_small", "`retention-bytes` must be at least 1048576 - at `$.state`", SEE_INIT),
+        ("labels_stdin", "`files` names standard input; name a file - at `$.labels`", SEE_INIT),
         ("quotes", "Invalid enum value 'some' - at `$.quotes`", "Known words there: off, short, full."),
         ("level", "Invalid enum value 'loud' - at `$.log.level`", "Known words there: debug, info, warning, error."),
         ("max_line_bytes", "`max-line-bytes` must be at least 1024", SEE_INIT),
@@ -165,6 +167,9 @@ class TestLoad:
             retention-days = inf
             retention-bytes = 1048576
 
+            [labels]
+            files = ["/labels.jsonl"]
+
             [log]
             level = "debug"
             json = true
@@ -191,16 +196,18 @@ class TestLoad:
             ),
             http=HttpConfig(enabled=False, host="::1", port=0, allow_remote=True),
             state=StateConfig(dir="/var/lib/verifierd", retention_days=math.inf, retention_bytes=1024**2),
+            labels=LabelsConfig(files=("/labels.jsonl",)),
             log=LogConfig(level="debug", json=True),
         )
 
     def test_relative_paths_start_at_the_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Sources, policy file, prompts and state lie beside the settings, wherever the daemon was started."""
+        """Sources, policy file, prompts, state and label files lie beside the settings, wherever the daemon was started."""
         (tmp_path / "verifierd.toml").write_text(
             'policy = "mine.toml"\n'
             '[[sources]]\npaths = ["logs", "../*.jsonl", "/abs/x.jsonl", "~/y.jsonl", "-"]\n'
             '[model]\nname = "models/mine"\nprompts = "../prompts"\n'
             '[state]\ndir = "state"\n'
+            '[labels]\nfiles = ["labels.jsonl", "~/labels.jsonl"]\n'
         )
         (tmp_path / "elsewhere").mkdir()
         monkeypatch.chdir(tmp_path / "elsewhere")
@@ -216,6 +223,7 @@ class TestLoad:
         )
         assert config.policy == f"{tmp_path}/mine.toml"
         assert config.state.dir == f"{tmp_path}/state"
+        assert config.labels.files == (f"{tmp_path}/labels.jsonl", "~/labels.jsonl")
         assert config.model.prompts == f"{tmp_path.parent}/prompts"
         assert config.model.name == "models/mine"  # it may as well be the hub's
 

@@ -163,6 +163,10 @@ class LabelsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     files: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if "-" in self.files:
+            raise ValueError("`files` names standard input; name a file")
+
 
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """The daemon's own log, on standard error.

@@ -155,7 +155,7 @@ class Daemon:
         self._kept = 0
         self._groups = [_Group(source, time.time()) for source in config.sources]
         self._unscanned = len(self._groups)
-        self._label_files = tuple(Path(path).expanduser() for path in config.labels.files)
+        self._label_files = tuple(dict.fromkeys(Path(path).expanduser() for path in config.labels.files))
         self._unlabelled: set[Path] = set()  # label files that cannot be read now
         self._endpoint = state / "endpoint"
 
@@ -504,6 +504,7 @@ class Daemon:
                 else:
                     self._trouble(path, error)
         except StateError as error:
+            self._failed += 1
             _log.error("labels_failed", path=str(path), error=error.message, hint=error.hint)
         else:
             if path in self._unlabelled:

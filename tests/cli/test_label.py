@@ -90,6 +90,19 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, arguments: Sequence[str]
     assert len(told.stderr.splitlines()) > 1
 
 
+def test_arguments_that_are_no_text_are_escaped(tmp_path: Path) -> None:
+    """Bytes of no encoding, and characters that act on terminals, are kept as they can be shown."""
+    judged(tmp_path, WRONG)
+    said = run(
+        "label", WRONG.step_id, "on_path", "--by", "\udcff", "--note", "a\nb\x1b[2J", "--state", tmp_path, "--json"
+    )
+    label = json.loads(said.stdout)["label"]
+    assert (label["by"], label["note"]) == ("\\udcff", "a\\nb\\x1b[2J")
+    refused = run("label", "\udcff" * 8, "on_path", "--state", tmp_path)
+    assert refused.exit_code == 1
+    assert "is no id" in refused.stderr
+
+
 def test_a_state_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     """A typing error in --state must not leave a label where nobody looks."""
     told = run("label", "0" * 32, "on_path", "--state", tmp_path / "nowhere")

@@ -39,7 +39,9 @@ def command(*, identity: str, label: str, by: str | None, note: str, state: Path
     """
     where = (state or default_state()).expanduser()
     word = cast("Literal['on_path', 'off_path', 'unsure', 'undo']", label)
-    said = Saying(id=identity, label=word, by=_user() if by is None else by, note=note)
+    name = _user() if by is None else by
+    # An argument may be bytes that are no text, which JSON cannot hold.
+    said = Saying(id=plain(identity), label=word, by=plain(name), note=plain(note))
     done = anyio.run(_say, where, said)
     if as_json:
         print_json(done)
