@@ -201,7 +201,7 @@ class TestLoad:
         )
 
     def test_relative_paths_start_at_the_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Sources, policy file, prompts, state and label files lie beside the settings, wherever the daemon was started."""
+        """Sources, policy, prompts, state and label files lie beside the settings, wherever the daemon was started."""
         (tmp_path / "verifierd.toml").write_text(
             'policy = "mine.toml"\n'
             '[[sources]]\npaths = ["logs", "../*.jsonl", "/abs/x.jsonl", "~/y.jsonl", "-"]\n'
