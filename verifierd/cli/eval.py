@@ -42,6 +42,7 @@ _MOST_TOOLS = 8
 _LABEL = 37
 _WIDTH = 160
 _WIDE = 100
+_MOST = 0.5
 
 
 def _kinds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
@@ -245,8 +246,8 @@ def _of_logs(named: _Named) -> Cases:
         named.troubles(
             ConfigError(
                 f"{named.labels}: {count} of no step that is in these logs, the first one in {first}",
-                hint="Name the logs that they are of. A name that several trajectories bear, and a verdict's id of another "
-                "policy or model, do not tell which step is meant; the step's id does (--out FILE has it).",
+                hint="Name the logs that they are of. A step's id always tells which one is meant (--out FILE has it); "
+                "a name that several trajectories bear does not, nor a verdict's id of another policy or model.",
             )
         )
     return of_runs(found, known, named.injection)
@@ -348,8 +349,8 @@ def _print(documents: Sequence[Mapping[str, Any]], differences: Sequence[Mapping
     screen = console()
     if not screen.is_terminal:
         screen.width = _WIDTH  # nothing is cut in a file
-    for document in documents:
-        _show(screen, document)
+    for one in documents:
+        _show(screen, one)
     for difference in differences:
         _show_difference(screen, difference)
 
@@ -388,13 +389,19 @@ def _headline(found: Mapping[str, Any]) -> list[Text]:
         (f"right alarms if {100 * float(share):g} % of steps are bad", one, "")
         for share, one in found["precision_at"].items()
     ]
-    said = [_row(*row) for row in rows]
+    said = [_row(*row) for row in rows if row[1].value is not None]
+    abstained = found["abstention"].value
     if not found["steps"]:
         words = "There was nothing to judge: the environment answered none of these steps."
         said.append(Text(words, style="bold yellow"))
-    elif found["abstention"].value == 1:
-        words = "These predictors have nothing to say about these steps: of all clean ones they abstain."
+    elif abstained == 1:
+        words = "These predictors have nothing to say about these steps: they abstain on every clean one."
         said.append(Text(words, style="bold yellow"))
+    elif abstained is not None and abstained > _MOST:
+        words = "These predictors have nothing to say about most of these steps: few false alarms are no merit there."
+        said.append(Text(words, style="yellow"))
+    if found["recall"].value is None:
+        return said
     words = f"""Faults seen: the mean over kinds with {LEAST} cases or more; who abstains has not seen it. It \
 could be known where what was altered, or its line, stands in the history. In brackets: 95 % intervals."""
     return [*said, Text(words, style="dim")]
@@ -458,24 +465,32 @@ def _control_table(controls: Mapping[str, Any], found: Mapping[str, Any], bad: s
             continue
         ranks = [_shown(row["tpr_at_fpr_1"]), _shown(row["tpr_at_fpr_5"])]
         if "recall" in row and name != "verifierd":
-            hit, false = (_shown(row[key], interval=False) for key in ("recall", "fpr"))
-            words.append(Text(f"{spoken} says yes to {hit} of the {bad} and {false} of the {good}", style="dim"))
+            hits = [
+                f"{_shown(row[key], interval=False)} of the {those}"
+                for key, those in (("recall", bad), ("fpr", good))
+                if row[key].value is not None
+            ]
+            words.append(Text(f"{spoken} says yes to {' and '.join(hits)}", style="dim"))
             ranks = ["", ""]
-        table.add_row(Text(spoken), _number(row["auroc"]), *ranks)
-    return [table, *words]
+        if row["auroc"].value is not None:
+            table.add_row(Text(spoken), _number(row["auroc"]), *ranks)
+    return [table, *words] if table.row_count else words
 
 
 def _agent(found: Mapping[str, Any]) -> list[RenderableType]:
     rows: list[RenderableType] = [
         Text("errors of the agent: another truth, the environment may answer them as expected", style="bold"),
         Text(f"{counted(found['errors'], 'error')} in {counted(found['steps'], 'labelled step')}", style="dim"),
-        _row("seen", found["recall"], ""),
-        _row("false alarms", found["step_fpr"], ""),
+        *(
+            _row(name, figure, "")
+            for name, figure in (("seen", found["recall"]), ("false alarms", found["step_fpr"]))
+            if figure.value is not None
+        ),
     ]
     tolerance = found["tolerance"]
     for steps, figure in tolerance.get("found", {}).items():
         note = f"a step drawn at random: {_percent(tolerance['at_random'][steps])} %"
-        rows.append(_row("first error found" if steps == "0" else f"give or take {steps}", figure, note))
+        rows.append(_row("first error found" if steps == "0" else f"  give or take {steps}", figure, note))
     return [*rows, *_control_table(found["controls"], found, "errors", "other steps")]
 
 
@@ -528,7 +543,8 @@ def _percent(share: float) -> str:
     least = min(value, 100 - value)
     if least < 1e-9:
         return f"{value:.0f}"
-    digits = max(0, -math.floor(math.log10(least)) + 1) if least < 1 else int(value < 10)
+    small = value < 50
+    digits = small - math.floor(math.log10(least)) if least < 1 else int(value < 10)
     return f"{value:.{digits}f}"
 
 

@@ -82,8 +82,8 @@ class Groups:
         by_group = np.bincount(of, weights=chosen, minlength=self.count).astype(np.float32)
         return float(by_group.sum()), (self._weights @ by_group).astype(np.float64)
 
-    def share(self, hits: Bools, where: Bools | None = None) -> Estimate:
-        """How many of the cases, or of those `where`, are hits."""
+    def share(self, hits: Bools | Floats, where: Bools | None = None) -> Estimate:
+        """How many of the cases, or of those `where`, are hits; some may be so in part."""
         counted = np.ones(len(hits), dtype=np.bool_) if where is None else where
         total, totals = self.sums(counted)
         if not total:

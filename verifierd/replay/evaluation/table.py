@@ -134,7 +134,7 @@ def document(found: Evaluated, *, seed: int = 0, injection: Mapping[str, Any] | 
         "alarms": _alarms(found),
         "calibration": _calibration(table),
         "delay": _delay(found.tracks),
-        "agent": _agent(found, table),
+        "agent": _agent(found, table, seed),
         "simulator": _simulator(table),
         "coverage": _coverage(table),
         "roc": roc(table.suspicion[table.bad | table.clean], table.bad[table.bad | table.clean]),
@@ -384,7 +384,7 @@ def _delay(tracks: Sequence[Track]) -> dict[str, Any]:
     }
 
 
-def _agent(found: Evaluated, table: Columns) -> dict[str, Any] | None:
+def _agent(found: Evaluated, table: Columns, seed: int) -> dict[str, Any] | None:
     """Against labels of actions; None where there are none."""
     bad = table.where(lambda row: row.agent_erred is True)
     good = table.where(lambda row: row.agent_erred is False)
@@ -402,43 +402,45 @@ def _agent(found: Evaluated, table: Columns) -> dict[str, Any] | None:
         "abstention": table.groups.share(table.abstained, bad | good),
         **_ranks(table, table.suspicion, bad, bad | good),
         "controls": _controls(found, table, bad, good),
-        "tolerance": _tolerance(found.tracks),
+        "tolerance": _tolerance(found.tracks, seed),
         "judge_of_its_size": {"recall": 0.223, "fpr": 0.021, "source": "Qwen3-30B-A3B-Instruct on AgentProcessBench"},
     }
 
 
-def _tolerance(tracks: Sequence[Track]) -> dict[str, Any]:
+def _tolerance(tracks: Sequence[Track], seed: int) -> dict[str, Any]:
     """How often the first bad action is found, give or take so many of the log's own steps.
 
-    Found is the first off-path step, else the most suspicious one; beside it what a step drawn at random would find,
-    and, where a second set of labels exists, what that finds.
+    Found is the first off-path step, else the most suspicious one; of several equally suspicious ones each counts in
+    part, so that who has nothing to say does as well as chance. Beside it what a step drawn at random would find, and,
+    where a second set of labels exists, what that finds.
     """
-    hits = {tolerance: [0, 0.0, 0, 0] for tolerance in TOLERANCES}
-    asked = second = 0
-    for track in tracks:
-        marked = next((one for one in track.subject.marked if one.truth is Truth.AGENT), None)
-        if marked is None or marked.first_bad is None or not track.suspicions:
-            continue
-        asked += 1
-        guess = (
-            track.off_path[0] if track.off_path else max(track.suspicions, key=lambda index: track.suspicions[index])
-        )
-        places = [marked.positions[index] for index in track.suspicions]
-        for tolerance, hit in hits.items():
-            hit[0] += abs(marked.positions[guess] - marked.first_bad) <= tolerance
-            hit[1] += sum(abs(place - marked.first_bad) <= tolerance for place in places) / len(places)
-        if marked.second:
-            second += 1
-            for tolerance, hit in hits.items():
-                hit[2] += any(abs(place - marked.first_bad) <= tolerance for place in marked.second)
+    asked = [
+        (track, marked, marked.first_bad)
+        for track in tracks
+        for marked in [next((one for one in track.subject.marked if one.truth is Truth.AGENT), None)]
+        if marked is not None and marked.first_bad is not None and track.suspicions
+    ]
     if not asked:
         return {"trajectories": 0}
+    groups = Groups([track.subject.run.group for track, _, _ in asked], seed=seed)
+    second = np.array([bool(marked.second) for _, marked, _ in asked], dtype=np.bool_)
+    found, chance, others = [], [], []
+    for track, marked, first in asked:
+        worst = max(track.suspicions.values())
+        guesses = track.off_path[:1] or [index for index, value in track.suspicions.items() if value == worst]
+        found.append([abs(marked.positions[index] - first) for index in guesses])
+        chance.append([abs(marked.positions[index] - first) for index in track.suspicions])
+        others.append([min((abs(place - first) for place in marked.second), default=math.inf)])
+
+    def within(distances: Sequence[Sequence[float]], tolerance: int) -> Floats:
+        return np.array([np.mean([one <= tolerance for one in each]) for each in distances], dtype=np.float64)
+
     return {
-        "trajectories": asked,
-        "found": {str(tolerance): _exact(int(hit[0]), asked) for tolerance, hit in hits.items()},
-        "at_random": {str(tolerance): hit[1] / asked for tolerance, hit in hits.items()},
-        "second_labels": {str(tolerance): _exact(int(hit[2]), second) for tolerance, hit in hits.items()}
-        if second
+        "trajectories": len(asked),
+        "found": {str(most): groups.share(within(found, most)) for most in TOLERANCES},
+        "at_random": {str(most): float(within(chance, most).mean()) for most in TOLERANCES},
+        "second_labels": {str(most): groups.share(within(others, most), second) for most in TOLERANCES}
+        if second.any()
         else None,
     }
 
