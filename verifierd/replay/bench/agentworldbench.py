@@ -27,7 +27,7 @@ from verifierd.replay.bench.suite import Measured, Request
 from verifierd.stages import Asked, Message, Reply
 from verifierd.types import Step
 
-__all__ = ("agentworldbench",)
+__all__ = ("AgentWorldBench", "Parameters", "agentworldbench")
 
 _AT_ONCE = 8
 _SILENT = "silent"
@@ -40,7 +40,7 @@ _SCORED = "the scores of a file that was judged before; nobody was asked"
 _GIVEN = "the answers are those of the file"
 
 
-class _Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """See `replay/suites/agentworldbench.toml`."""
 
     rows: int
@@ -102,7 +102,7 @@ def agentworldbench(request: Request) -> Measured:
         PredictorError: The predictor, or the judge, cannot start here.
     """
     try:
-        parameters = msgspec.convert(dict(request.parameters), _Parameters)
+        parameters = msgspec.convert(dict(request.parameters), Parameters)
     except msgspec.ValidationError as error:
         raise ConfigError(f"the suite's parameters: {error}") from error
     own = Path(str(root("replay") / "suites" / "data" / "agentworldbench"))
@@ -129,7 +129,7 @@ class AgentWorldBench:
         found: The rows.
     """
 
-    def __init__(self, request: Request, parameters: _Parameters, found: Sequence[Case]) -> None:
+    def __init__(self, request: Request, parameters: Parameters, found: Sequence[Case]) -> None:
         self._request = request
         self._parameters = parameters
         self._given = _answered(found)

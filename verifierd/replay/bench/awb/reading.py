@@ -18,8 +18,10 @@ _NOTHING = "No output"
 _THINK = re.compile(r"</?think>", re.IGNORECASE)
 _OUTSIDE = re.compile(r'["{}]')
 _STRING = re.compile(r'(?:[^"\\]|\\.)*+"', re.DOTALL)
-_OPENINGS = 200
+_OPENINGS = 20
 """Braces that nothing closes, after which no further one is tried: each costs a pass over the reply."""
+_DEEPEST = 500
+"""Braces within braces, beyond which nothing is an object."""
 
 _HIGHEST = 5
 
@@ -146,6 +148,8 @@ def _closing(text: str, start: int) -> int | None:
             depth += 1 if mark[0] == "{" else -1
             if not depth:
                 return place
+            if depth > _DEEPEST:
+                return None
     return None
 
 
