@@ -165,8 +165,8 @@ def _comparison(
     keys = (
         ("step_fpr", "false alarms on clean steps"),
         ("benign_fpr", "false alarms on harmless changes"),
-        ("recall", "faults found (mean over N kinds)"),
-        ("recall_if_known", "faults found that could be known (mean over N kinds)"),
+        ("recall", "faults found (mean over kinds)"),
+        ("recall_if_known", "faults found that could be known (mean over kinds)"),
         ("abstention", "abstention"),
     )
     rows: list[list[Cell]] = [[words, *(figure(it[key]) for it in documents)] for key, words in keys]

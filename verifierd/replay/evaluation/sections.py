@@ -74,7 +74,8 @@ def all_of_one(it: Document) -> list[Section]:
 def headline(it: Document) -> list[Part]:
     """The figures that one should see first, and in words where they mislead."""
     recall = figure(it["recall"])
-    kinds = f"mean over the {recall.n} kinds that have at least {LEAST} cases" if recall.known else _FEW
+    many = sum(kind["counted"] for kind in it["by_kind"].values())
+    kinds = f"mean over the {many} kinds that have at least {LEAST} cases" if recall.known else _FEW
     known = figure(it["recall_if_known"])
     tiles = (
         Tile(
@@ -97,8 +98,7 @@ def headline(it: Document) -> list[Part]:
         Tile(
             name="Faults found that could be known",
             figure=known,
-            about="the same, without faults in what the history says nothing of, which nobody could have known"
-            f" ({known.n} kinds)"
+            about="the same, over faults that the history tells of: what was altered stands in the history"
             if known.known
             else _FEW,
         ),
@@ -161,6 +161,11 @@ def _more(it: Document) -> Table:
             ("step_fpr_decided", "False alarms on decided clean steps", "abstentions left out"),
             ("step_fnr", "Faults not found", "step FNR over all faults, not averaged over kinds; abstentions included"),
             ("step_fnr_decided", "Faults called on path", "among those on which it did not abstain"),
+            (
+                "hinted",
+                "Clean steps with a hint",
+                "a repeat, an answer to another action, or orders to the reader are suspected; it decides nothing",
+            ),
             ("benign_changed", "Harmless changes that changed the verdict", "of steps that were decided as logged"),
             ("precision", "Precision here", "off-path verdicts that were right; depends on how many faults there are"),
         )
@@ -433,7 +438,8 @@ def _alarms(it: Document) -> Section:
     )
     true = figure(found["true"])
     words = (
-        f"Of the {count(true.n or 0)} trajectories in which something is known to be off path, {true.text} alarmed."
+        f"Of the {count(true.n or 0)} trajectories in which something is known to be off path, {true.text} alarmed then"
+        " or later."
         if true.known
         else "No trajectory as logged holds a step that is known to be off path."
     )
@@ -463,7 +469,7 @@ def _kinds(it: Document) -> Section:
     names = [spoken(kind) + ("" if found["counted"] else " (few)") for kind, found in kinds.items()]
     table = Table(
         caption="Faults",
-        head=("Kind", "cases", "found", "found if it could be known", "abstained", "AUROC"),
+        head=("Kind", "cases", "found", "found if it could be known", "abstained", "hinted at", "AUROC"),
         rows=[
             [
                 Named(name=name, about=_about(kind)),
@@ -471,6 +477,7 @@ def _kinds(it: Document) -> Section:
                 figure(found["recall"]),
                 figure(found["recall_if_known"]),
                 figure(found["abstention"]),
+                figure(found["hinted"]),
                 _rank(found["auroc"]),
             ]
             for name, (kind, found) in zip(names, kinds.items(), strict=True)
@@ -486,9 +493,13 @@ def _kinds(it: Document) -> Section:
     )
     harmless = Table(
         caption="Harmless changes: none of them should alarm",
-        head=("Kind", "cases", "called off path"),
+        head=("Kind", "cases", "called off path", "verdict changed", "hinted at"),
         rows=[
-            [Named(name=spoken(kind), about=_about(kind)), found["n"], figure(found["fpr"])]
+            [
+                Named(name=spoken(kind), about=_about(kind)),
+                found["n"],
+                *(figure(found[name]) for name in ("fpr", "changed", "hinted")),
+            ]
             for kind, found in benign.items()
         ],
     )
@@ -674,7 +685,8 @@ def _agent(it: Document) -> Section:
     return Section(
         title=title,
         lead=lead,
-        careful="People agree on the exact step in about a third of the cases, so exact hits cannot be many.",
+        careful="People agree on the exact step in about a third of the cases, so exact hits cannot be many. Where"
+        " nothing is off path the most suspicious step counts, and of equally suspicious ones each in part.",
         parts=parts,
         inner=True,
     )

@@ -26,7 +26,7 @@ _EDGE = 0.0005
 
 _TICKS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.99, 0.999)
 _LABEL = 40  # characters
-_ROW = 22  # pixels of a bar's row
+_ROW, _FRAME = 22, 96  # pixels of a bar's row, and of all around them
 
 
 class Axis(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,17 +143,13 @@ def bars(rows: Sequence[str], series: Sequence[Bars], title: str, *, reference: 
         for number, one in enumerate(series)
     ]
     lows = [low for one in series for figure in one.figures if (low := figure.low or figure.value or 0.0) < 0]
-    axis = Axis(title=title).drawn() | {"side": "top", "zeroline": bool(lows)}
+    axis = Axis(title=title).drawn() | {"zeroline": bool(lows)}
     if lows:
         axis |= {"range": None, "autorange": True, "tickformat": "+.0%"}
     names = {"tickvals": places, "ticktext": [_text(row) for row in rows]}
     upright = {"autorange": "reversed", "fixedrange": True, "zeroline": False, "automargin": True, **names}
-    top, bottom = 64, 40 if len(series) > 1 else 16
-    layout = _layout(top + bottom + max(2, len(rows)) * (_ROW + 8 * (len(series) - 1)))
+    layout = _layout(_FRAME + max(2, len(rows)) * (_ROW + 8 * (len(series) - 1)))
     layout |= {"xaxis": axis, "yaxis": upright, "bargap": 0.25}
-    layout["margin"] |= {"t": top, "b": bottom}
-    if len(series) > 1:
-        layout["legend"] = {"orientation": "h", "x": 0, "y": 0, "yanchor": "top"}
     if reference is not None:
         line = {"color": _GREY, "width": 2, "dash": "dot"}
         ends = {"x0": reference, "x1": reference, "y0": 0, "y1": 1}
