@@ -10,7 +10,7 @@ from verifierd.errors import FormatError
 __all__ = ("Batch", "Move", "Moves", "Part", "Script", "batches", "load_script")
 
 _WORDS = {
-    "native": ("run", "behind"),
+    "native": ("run", "behind", "tool"),
     "claude_code": ("run", "behind", "tool", "user", "say"),
     "codex": ("run", "behind", "patch", "user", "say"),
 }
@@ -67,6 +67,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         project: The directory below the home in which it starts.
         setup: A shell command that prepares the place, unseen.
         branch: The git branch that the log claims.
+        domain: What the steps are said to be, in the native format; empty for what they are if nothing is said.
         moves: In order; a list among them is a batch issued in parallel.
     """
 
@@ -74,6 +75,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     project: str = "work"
     setup: str = ":"
     branch: str = ""
+    domain: Literal["", "terminal", "swe"] = ""
     moves: Moves
 
 
