@@ -73,7 +73,10 @@ TABLES = (
 )
 
 _ADD = "INSERT INTO labels VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, NULL)"
-_ORDER = "ORDER BY source = 'data', id DESC LIMIT 1"
+_LAST = (
+    "AND undone IS NULL AND source {} 'data' ORDER BY id DESC LIMIT 1"  # in the order of an index, so without a sort
+)
+_OTHERS, _DATA = _LAST.format("<>"), _LAST.format("=")
 _ROW = "SELECT target, step_id, label, source, who, note, time, undone, id FROM labels"
 _OF = {True: "step_id = ?", False: "step_id IS NULL AND target = ?"}
 _UNDO = "UPDATE labels SET undone = ? WHERE id = ?"
@@ -85,11 +88,12 @@ _BEGINNING = """SELECT step_id FROM verdicts WHERE verdict_id >= ?1 AND verdict_
 _JUDGED = "SELECT line, time FROM verdicts WHERE step_id = ? ORDER BY seq DESC LIMIT 1"
 # From the labels to the verdicts, never the other way: most verdicts have no label.
 _TALLY = """SELECT verdict, label, source, count(*) FROM labels CROSS JOIN verdicts USING (step_id)
-    WHERE {steps} labels.id = (SELECT id FROM labels AS said WHERE said.step_id = labels.step_id AND undone IS NULL
-        ORDER BY source = 'data', id DESC LIMIT 1)
+    WHERE {steps} labels.id = coalesce(
+        (SELECT id FROM labels AS said WHERE said.step_id = labels.step_id {others}),
+        (SELECT id FROM labels AS said WHERE said.step_id = labels.step_id {data}))
     GROUP BY verdict, label, source"""
-_TALLY_ALL = _TALLY.format(steps="")
-_TALLY_SOME = _TALLY.format(steps="labels.step_id IN (SELECT value FROM json_each(?)) AND")
+_TALLY_ALL = _TALLY.format(steps="", others=_OTHERS, data=_DATA)
+_TALLY_SOME = _TALLY.format(steps="labels.step_id IN (SELECT value FROM json_each(?)) AND", others=_OTHERS, data=_DATA)
 _MEET = """INSERT INTO label_lines VALUES (?, ?, 0, ?, 1) ON CONFLICT (path, digest) DO UPDATE SET
     met = CASE generation WHEN excluded.generation THEN met + 1 ELSE 1 END, generation = excluded.generation
     RETURNING met, taken"""
@@ -202,8 +206,7 @@ def say(db: sqlite3.Connection, said: Saying, source: str, now: float) -> Outcom
     action: Literal["added", "changed", "undone"] = "added" if before is None else "changed"
     if said.label == UNDO:
         action = "undone"
-        where = f"WHERE {_OF[step_id is not None]} AND undone IS NULL AND source <> 'data'"
-        row = db.execute(f"{_ROW} {where} {_ORDER}", (key,)).fetchone()
+        row = db.execute(f"{_ROW} WHERE {_OF[step_id is not None]} {_OTHERS}", (key,)).fetchone()
         if row is None:
             raise LabelError(
                 f"`{key}` has no label that could be undone", hint="What the log itself says can only be overruled."
@@ -335,8 +338,11 @@ def answer(done: Outcome) -> dict[str, Any]:
 
 
 def _holds(db: sqlite3.Connection, step_id: str | None, key: str) -> Label | None:
-    row = db.execute(f"{_ROW} WHERE {_OF[step_id is not None]} AND undone IS NULL {_ORDER}", (key,)).fetchone()
-    return None if row is None else _label(row)
+    for last in (_OTHERS, _DATA):
+        row = db.execute(f"{_ROW} WHERE {_OF[step_id is not None]} {last}", (key,)).fetchone()
+        if row is not None:
+            return _label(row)
+    return None
 
 
 def _label(row: Sequence[Any]) -> Label:
