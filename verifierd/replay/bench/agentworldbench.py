@@ -15,8 +15,8 @@ from verifierd.bundled import root
 from verifierd.config import ModelConfig
 from verifierd.errors import ConfigError, PredictorError
 from verifierd.predictors import prompt
-from verifierd.replay.bench.asking import Answer, Outcome, Party, asked_by, matched
-from verifierd.replay.bench.awb.data import Case, Told, asking, cases, shortened, steps, told
+from verifierd.replay.bench.asking import Answer, Outcome, Party, asked_by, matched, shortened
+from verifierd.replay.bench.awb.data import Case, Told, asking, cases, steps, told
 from verifierd.replay.bench.awb.judge import Judge, JudgeSettings, briefing
 from verifierd.replay.bench.awb.reading import Grade, extracted, unmarked
 from verifierd.replay.bench.awb.scores import Judged, answers, recalled, summary
@@ -289,6 +289,7 @@ class AgentWorldBench:
             tries=parameters.judge_tries,
             patience=parameters.judge_patience,
             seed=self._request.seed,
+            characters=parameters.characters,
         )
 
     def _warnings(self) -> Iterator[str]:
@@ -297,7 +298,7 @@ class AgentWorldBench:
             yield _OWN_DATA
         if self._given:
             yield _GIVEN
-        elif parameters.characters:
+        if parameters.characters:
             most = max(parameters.max_tokens)
             yield f"scaled down: talks of {parameters.characters:,} characters, answers of {most:,} tokens at most"
         if parameters.rows:

@@ -34,6 +34,7 @@ __all__ = (
     "asked_by",
     "matched",
     "party",
+    "shortened",
     "simulating",
     "without_echo",
 )
@@ -52,6 +53,7 @@ class Outcome(StrEnum):
     THOUGHT = "thought"  # though thinking was off
     EMPTY = "empty"
     FAILED = "failed"
+    UNANSWERED = "unanswered"  # cut before the answer began; where thinking is on, and only there, no `truncated` one
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,16 +117,18 @@ class Party:
         self._asking = asking
         self._prompts = None if prompts is None else Path(prompts).expanduser()
 
-    async def observe(self, history: History, step: Step, asked: Asked) -> Answer:
+    async def observe(self, history: History, step: Step, asked: Asked, *, characters: int = 0) -> Answer:
         """What would be observed.
 
         Args:
             history: The steps before it, true or made up.
             step: The action; its observation is not looked at.
             asked: How a model is asked.
+            characters: Most of a talk with a model, for a quick look; 0 for no bound.
         """
         if self.chat is not None:
             messages = simulating(history, step, self._asking, self._prompts)
+            messages = shortened(messages, characters) if characters else messages
             return self.read(await self.talk(messages, asked), step, asked)
         prediction = await self._predictor.predict(history, msgspec.structs.replace(step, observation=""))
         return _predicted(prediction)
@@ -135,11 +139,29 @@ class Party:
         Raises:
             PredictorError: There is no model, or it failed for good.
         """
+        return await self.speaker.chat(messages, asked)
+
+    @property
+    def speaker(self) -> Chat:
+        """The model.
+
+        Raises:
+            PredictorError: There is none, or it cannot be talked to.
+        """
         if self.chat is None:
             raise PredictorError(
                 f"`{self.name}` cannot be talked to", hint="This suite needs a model: --predictor mlx, or openai."
             )
-        return await self.chat.chat(messages, asked)
+        return self.chat
+
+    async def predict(self, history: History, step: Step) -> Prediction:
+        """What the predictor makes of a step in its own way, which keeps what it computed for the next one.
+
+        Args:
+            history: The steps before it.
+            step: The step with its observation, which a predictor may say the likelihood of.
+        """
+        return await self._predictor.predict(history, step)
 
     def read(self, reply: Reply, step: Step, asked: Asked) -> Answer:
         """What a reply is, of a model that was to say what a step's observation is."""
@@ -160,6 +182,15 @@ def simulating(history: Sequence[Step], step: Step, asking: Asking, prompts: Pat
         messages.append(Message("assistant", answer))
     messages.append(Message("user", prompt.user_turn(step, len(history) + 1, form)))
     return messages
+
+
+def shortened(messages: Sequence[Message], most: int) -> list[Message]:
+    """A talk of about so many characters at most: the oldest turns are dropped, and of long messages the middles."""
+    kept = [Message(message.role, prompt.elide(message.content, most // 3)) for message in messages]
+    first = 1 if kept[0].role == "system" else 0
+    while len(kept) > first + 1 and sum(len(message.content) for message in kept) > most:
+        del kept[first : first + 2]
+    return kept
 
 
 def asked_by(sampling: Sampling, *, max_tokens: int, thinking: bool = False, seed: int = 0) -> Asked:

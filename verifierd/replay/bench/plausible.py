@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from verifierd.replay.bench.asking import Outcome, Party, Sampling, asked_by
 from verifierd.replay.bench.book import Row
 from verifierd.replay.bench.figures import Results
 from verifierd.replay.bench.forms import FORMS, Form
-from verifierd.replay.bench.sequences import agreement, ask, costs, outcomes, parameters_of, share, warned
+from verifierd.replay.bench.sequences import Limits, agreement, ask, costs, outcomes, parameters_of, share
 from verifierd.replay.bench.suite import Request
 from verifierd.types import Action, History, Origin, Step
 
@@ -18,16 +16,16 @@ _PUBLISHED = ("ls", "git", "ps")
 _FORM = "form"
 
 
-class _Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+class _Parameters(Limits, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """See `replay/suites/plausible.toml`."""
 
-    max_tokens: int
     commands: tuple[str, ...]
     runs: int
 
     def __post_init__(self) -> None:
-        if self.max_tokens < 1 or self.runs < 1:
-            raise ValueError("`max-tokens` and `runs` must be at least 1")
+        super().__post_init__()
+        if self.runs < 1:
+            raise ValueError("`runs` must be at least 1")
         if unknown := [name for name in self.commands if name not in FORMS]:
             raise ValueError(f"`commands` has `{unknown[0]}`; known ones: {', '.join(FORMS)}")
 
@@ -40,19 +38,19 @@ class Plausible:
         runs = request.runs or parameters.runs
         self._seed = request.seed
         self._sampling: Sampling = request.sampling
-        self._max_tokens = parameters.max_tokens
+        self._limits = parameters
         self.jobs: Sequence[str] = [f"{name}/{run}" for name in parameters.commands for run in range(runs)]
-        self.warning = warned(request, parameters.max_tokens)
+        self.warning = parameters.warning
 
     async def run(self, job: str, asked: Party) -> Sequence[Row]:
         """Ask for one command, once."""
         name, _, number = job.partition("/")
         form, run = FORMS[name], int(number)
-        how = asked_by(self._sampling, max_tokens=self._max_tokens, seed=self._seed + run)
+        how = asked_by(self._sampling, max_tokens=self._limits.max_tokens, seed=self._seed + run)
         history = History(("native", f"plausible-{name}"), run=run)
         if form.before is not None:
             history.append(_step(name, 1, *form.before))
-        answer = await ask(asked, history, _step(name, history.total + 1, form.command), how)
+        answer = await ask(asked, history, _step(name, history.total + 1, form.command), how, self._limits.characters)
         outcome, wrong = answer.outcome, ""
         if outcome is Outcome.ANSWERED:
             outcome, wrong = _judged(form, answer.text)

@@ -31,6 +31,7 @@ from verifierd.types import History, ObservationKind, Origin, Prediction, Record
 __all__ = (
     "ClosedLoop",
     "Job",
+    "Limits",
     "Random",
     "Repeated",
     "Roles",
@@ -43,7 +44,6 @@ __all__ = (
     "parameters_of",
     "read",
     "share",
-    "warned",
 )
 
 P = TypeVar("P")
@@ -88,28 +88,54 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name}{'/closed' if self.closed else ''}/{self.run}"
 
 
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """How much is said, by the suite's document.
+
+    Attributes:
+        max_tokens: The cap of an answer.
+        characters: Most of a talk with a model, for a quick look; 0 for no bound.
+    """
+
+    max_tokens: int
+    characters: int = 0
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1 or self.characters < 0:
+            raise ValueError("`max-tokens` must be at least 1, `characters` at least 0")
+
+    @property
+    def warning(self) -> str:
+        """What a reader must know; empty where nothing is scaled down."""
+        if not self.characters:
+            return ""
+        return (
+            f"scaled down: a model is told {self.characters:,} characters, prompt and history, and its answers are cut "
+            f"after {self.max_tokens:,} tokens"
+        )
+
+
 class _Sequences:
     """The engine that these suites share.
 
     Args:
         request: What is asked.
         jobs: What is to be done.
-        max_tokens: The cap of an answer.
+        limits: How much is said.
     """
 
-    def __init__(self, request: Request, jobs: Iterable[Job], *, max_tokens: int) -> None:
+    def __init__(self, request: Request, jobs: Iterable[Job], limits: Limits) -> None:
         self._jobs = {job.id: job for job in jobs}
         self._seed = request.seed
         self._sampling: Sampling = request.sampling
-        self._max_tokens = max_tokens
+        self._limits = limits
         self.jobs: Sequence[str] = list(self._jobs)
-        self.warning = warned(request, max_tokens)
+        self.warning = limits.warning
 
     async def run(self, job: str, asked: Party) -> Sequence[Row]:
         """Simulate a trajectory."""
         chosen = self._jobs[job]
         trajectory = await anyio.to_thread.run_sync(chosen.make)
-        how = asked_by(self._sampling, max_tokens=self._max_tokens, seed=self._seed + chosen.run)
+        how = asked_by(self._sampling, max_tokens=self._limits.max_tokens, seed=self._seed + chosen.run)
         key = ("native", f"{chosen.name}/closed" if chosen.closed else chosen.name)
         history = History(key, run=chosen.run)
         rows: list[Row] = []
@@ -119,7 +145,7 @@ class _Sequences:
                 step = msgspec.structs.replace(step, cwd=None)  # nobody tells where a loop of one's own has come to
             past = step
             if wanted:
-                answer = await ask(asked, history, step, how)
+                answer = await ask(asked, history, step, how, self._limits.characters)
                 rows.append(_row(chosen, place, step, history, answer))
                 if chosen.closed:
                     past = _taken(step, answer)
@@ -131,15 +157,22 @@ class _Sequences:
         return outcomes(rows) | costs(rows)
 
 
-async def ask(party: Party, history: History, step: Step, how: Asked) -> Answer:
+async def ask(party: Party, history: History, step: Step, how: Asked, characters: int) -> Answer:
     """What would be observed; a model's failure is an answer, too.
 
     Nothing is told of what really came: neither the text nor the status.
+
+    Args:
+        party: Who is asked.
+        history: What came before.
+        step: The action.
+        how: How a model is asked.
+        characters: Most of a talk with it; 0 for no bound.
     """
     unknown = msgspec.structs.replace(step, observation="", exit_code=None)
     begun = time.perf_counter()
     try:
-        answer = await party.observe(history, unknown, how)
+        answer = await party.observe(history, unknown, how, characters=characters)
     except PredictorError as error:
         answer = Answer(outcome=Outcome.FAILED, detail=error.message)
     if answer.seconds:
@@ -207,17 +240,17 @@ class Repeated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     shown: int = 0
 
 
-class _Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+class _Parameters(Limits, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """See `replay/suites/roles.toml` and the others."""
 
-    max_tokens: int
     data: str = ""
     sequences: tuple[Repeated, ...] = ()
     echo: bool = False
 
     def __post_init__(self) -> None:
-        if self.max_tokens < 1 or any(chosen.runs < 1 or chosen.shown < 0 for chosen in self.sequences):
-            raise ValueError("`max-tokens` and `runs` must be at least 1, `shown` at least 0")
+        super().__post_init__()
+        if any(chosen.runs < 1 or chosen.shown < 0 for chosen in self.sequences):
+            raise ValueError("`runs` must be at least 1, `shown` at least 0")
 
 
 class Roles(_Sequences):
@@ -225,7 +258,7 @@ class Roles(_Sequences):
 
     def __init__(self, request: Request) -> None:
         parameters = parameters_of(request, _Parameters)
-        super().__init__(request, _recorded(request, parameters), max_tokens=parameters.max_tokens)
+        super().__init__(request, _recorded(request, parameters), parameters)
 
     def figures(self, rows: Sequence[Row]) -> Results:
         """As of all suites, and whether runs agree."""
@@ -239,7 +272,7 @@ class ClosedLoop(_Sequences):
         parameters = parameters_of(request, _Parameters)
         jobs = _recorded(request, parameters)
         closed = [msgspec.structs.replace(job, closed=True) for job in jobs]
-        super().__init__(request, [*closed, *jobs], max_tokens=parameters.max_tokens)
+        super().__init__(request, [*closed, *jobs], parameters)
 
     def figures(self, rows: Sequence[Row]) -> Results:
         """Of the closed loop, of its anchored twin under names of their own, and where answers part from the truth."""
@@ -284,7 +317,7 @@ class Random(_Sequences):
         if request.data is not None:
             jobs = (job for job in _recorded(request, parameters))
             self._planned = 0
-        super().__init__(request, jobs, max_tokens=parameters.max_tokens)
+        super().__init__(request, jobs, parameters)
 
     def figures(self, rows: Sequence[Row]) -> Results:
         """As of all suites, and by depth."""
@@ -323,7 +356,7 @@ class SecondDomain(_Sequences):
                 for name in (f"mcp-{number}" for number in range(parameters.services))
                 for run in range(request.runs or 1)
             ]
-        super().__init__(request, jobs, max_tokens=parameters.max_tokens)
+        super().__init__(request, jobs, parameters)
 
     def figures(self, rows: Sequence[Row]) -> Results:
         """Of both together, and of each."""
@@ -493,10 +526,3 @@ def _taken(step: Step, answer: Answer) -> Step:
     if answer.outcome in (Outcome.ABSTAINED, Outcome.FAILED):
         return step
     return msgspec.structs.replace(step, observation=answer.text, exit_code=None)
-
-
-def warned(request: Request, max_tokens: int) -> str:
-    """What a reader must know of a quick look."""
-    if request.size == "full":
-        return ""
-    return f"a quick look: little is asked, and an answer is cut after {max_tokens} tokens"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from verifierd.errors import ConfigError
-from verifierd.replay.bench.awb.data import asking, cases, shortened, steps, told
+from verifierd.replay.bench.asking import shortened
+from verifierd.replay.bench.awb.data import asking, cases, steps, told
 from verifierd.stages import Message
 
 KEYS = '```json\n[{"keystrokes": "ls\\n", "duration": 0.1}]\n```'

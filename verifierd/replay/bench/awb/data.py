@@ -14,13 +14,12 @@ from pathlib import Path
 import msgspec
 
 from verifierd.errors import ConfigError
-from verifierd.predictors import prompt
 from verifierd.replay.bench.awb.reading import DIMENSIONS, unmarked
 from verifierd.sanitize import plain
 from verifierd.stages import Message
 from verifierd.types import Action, History, Origin, Step
 
-__all__ = ("Case", "Told", "asking", "cases", "shortened", "steps", "told")
+__all__ = ("Case", "Told", "asking", "cases", "steps", "told")
 
 _README = "`replay/suites/README.md` says what the suite reads."
 _ACTION = re.compile(r"\*\*Action:\*\*\s*(.*)", re.DOTALL)
@@ -160,15 +159,6 @@ def asking(row: Told) -> list[Message]:
     for action, observation in row.turns:
         messages += [Message("user", action), Message("assistant", observation)]
     return [*messages, Message("user", row.asked)]
-
-
-def shortened(messages: Sequence[Message], most: int) -> list[Message]:
-    """A talk of about so many characters at most: the oldest turns are dropped, and of long messages the middles."""
-    kept = [Message(message.role, prompt.elide(message.content, most // 3)) for message in messages]
-    first = 1 if kept[0].role == "system" else 0
-    while len(kept) > first + 1 and sum(len(message.content) for message in kept) > most:
-        del kept[first : first + 2]
-    return kept
 
 
 def steps(case: Case, row: Told) -> tuple[History, Step]:
