@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from verifierd.adapters import detect, open_adapter
 from verifierd.metrics import Metrics
-from verifierd.pipeline import Judge, Pipeline, Reading
+from verifierd.pipeline import Judge, Pipeline, Reading, Shadow
 from verifierd.policy import Policy, load
 from verifierd.predictors.scripted import ScriptedPredictor
 from verifierd.predictors.shell import ShellPredictor
@@ -209,10 +209,12 @@ async def bench(
     sinks: Sequence[Sink] = (),
     limit: int | None = None,
     policy: Policy | None = None,
+    predictor: Predictor | None = None,
+    shadow: Shadow | None = None,
 ) -> AsyncIterator[Bench]:
-    """A pipeline over a real store, with the real shell or a scripted predictor, and the default policy or another."""
+    """A pipeline over a real store, with the real shell, a scripted predictor or another one, and a policy."""
     kept, metrics = Keep(), Metrics()
-    predictor: Predictor = ShellPredictor() if shell else ScriptedPredictor(script)
+    predictor = predictor or (ShellPredictor() if shell else ScriptedPredictor(script))
     policy = policy or load("default")
     salt = Sanitizer(b"test")
 
@@ -235,6 +237,7 @@ async def bench(
                     open_adapter=adapter,
                     detect=detect,
                     limit=limit,
+                    shadow=shadow,
                 ),
                 store,
                 kept,

@@ -14,7 +14,7 @@ from verifierd import policy as policies
 from verifierd.adapters import detect, open_adapter
 from verifierd.config import ModelConfig
 from verifierd.metrics import Metrics
-from verifierd.pipeline import Judge, Pipeline
+from verifierd.pipeline import Judge, Pipeline, Shadow
 from verifierd.predictors import MODELS, PredictorSettings, chained, members, open_predictor
 from verifierd.sanitize import Quotes, Sanitizer
 from verifierd.scoring import open_scorers
@@ -80,6 +80,7 @@ async def judging(
     metrics: Metrics,
     sanitizer: Sanitizer,
     patient: bool = False,
+    shadow: Shadow | None = None,
 ) -> AsyncIterator[Pipeline]:
     """A pipeline ready to run; its predictor is closed at the end.
 
@@ -90,6 +91,7 @@ async def judging(
         metrics: What is counted.
         sanitizer: What verdicts pass through.
         patient: Wait for a model however long it takes, so that verdicts do not depend on the machine's speed.
+        shadow: As of `Pipeline`.
 
     Raises:
         PolicyError: The policy is missing or wrong.
@@ -104,6 +106,7 @@ async def judging(
         open_adapter=lambda name, path: open_adapter(name, path=path),
         detect=detect,
         limit=choice.limit,
+        shadow=shadow,
     )
     try:
         yield pipeline

@@ -21,6 +21,7 @@ __all__ = (
     "LabelsConfig",
     "LogConfig",
     "ModelConfig",
+    "ShadowConfig",
     "SourceConfig",
     "StateConfig",
     "agent_folders",
@@ -168,6 +169,26 @@ class LabelsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ValueError("`files` names standard input; name a file")
 
 
+class ShadowConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """Shadow injection: how often would a fault be missed, estimated on what is judged.
+
+    Attributes:
+        share: Of the steps found on path, those that are judged once more with a fault in a copy; 0 for none.
+        kinds: The kinds of faults, or `all`; each step gets one that is possible there, all alike likely.
+        seed: What is drawn, together with the step.
+    """
+
+    share: float = 0.0
+    kinds: Literal["all"] | tuple[str, ...] = "all"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:  # so that `nan` is refused, too
+            raise ValueError("`share` must be from 0 to 1")
+        if not self.kinds:
+            raise ValueError('`kinds` is empty; name at least one, or write "all"')
+
+
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """The daemon's own log, on standard error.
 
@@ -191,7 +212,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             policy says.
         max_line_bytes: Longer lines are skipped and counted.
         grace: Seconds that steps in flight have at shutdown.
-        model, http, state, labels, log: See there.
+        model, http, state, labels, shadow, log: See there.
     """
 
     sources: tuple[SourceConfig, ...] = ()
@@ -204,6 +225,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     http: HttpConfig = HttpConfig()
     state: StateConfig = StateConfig()
     labels: LabelsConfig = LabelsConfig()
+    shadow: ShadowConfig = ShadowConfig()
     log: LogConfig = LogConfig()
 
     def __post_init__(self) -> None:

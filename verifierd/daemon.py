@@ -32,7 +32,7 @@ from verifierd.errors import ConfigError, SourceError, StateError, VerifierdErro
 from verifierd.labelfile import MAX_LINE_BYTES, LabelFile
 from verifierd.labels import FORMAT as LABELS
 from verifierd.metrics import Metrics
-from verifierd.pipeline import Pipeline, Reading
+from verifierd.pipeline import Pipeline, Reading, Shadow
 from verifierd.sanitize import Sanitizer
 from verifierd.sinks.jsonl import JsonlSink
 from verifierd.sinks.recent import Recent
@@ -126,6 +126,7 @@ class Daemon:
         sinks: Further sinks beside the JSONL and the ring of recent verdicts.
         on_started: Told where things are, once they are there.
         again: Reads the settings anew, for a reload; by default they stay and only the policy is read again.
+        shadow: Who judges some steps once more while it watches, as of `Pipeline`.
     """
 
     def __init__(
@@ -138,11 +139,13 @@ class Daemon:
         sinks: Sequence[Sink] = (),
         on_started: Callable[[Started], None] = lambda _started: None,
         again: Callable[[], tuple[Config, Choice]] | None = None,
+        shadow: Shadow | None = None,
     ) -> None:
         self._config = config
         self._choice = choice
         self._again = again or (lambda: (config, choice))
         self._reloading = anyio.Lock()
+        self._shadow = shadow
         self._state = state
         self._out = out
         self._extra = tuple(sinks)
@@ -194,7 +197,14 @@ class Daemon:
             self._metrics.alarms_open.set(await store.open_alarms())
             self._kept = sum(counts.values())
             pipeline = await stack.enter_async_context(
-                judging(self._choice, store=store, sinks=sinks, metrics=self._metrics, sanitizer=sanitizer)
+                judging(
+                    self._choice,
+                    store=store,
+                    sinks=sinks,
+                    metrics=self._metrics,
+                    sanitizer=sanitizer,
+                    shadow=None if once else self._shadow,
+                )
             )
             self._metrics.reloaded(time.time())
             if once:
@@ -266,6 +276,8 @@ class Daemon:
             services.start_soon(self._housekeeping, store)
             services.start_soon(self._lag)
             services.start_soon(self._labelling, store)
+            if self._shadow is not None:
+                services.start_soon(pipeline.shadowing)
             services.start_soon(self._settling, pipeline)
             async with anyio.create_task_group() as work:
                 services.start_soon(_signals, stop, work.cancel_scope)

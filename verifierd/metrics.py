@@ -30,13 +30,36 @@ from verifierd.labels import FORMAT, LABELS, SOURCES, Outcome, Truth
 from verifierd.redact import KINDS
 from verifierd.types import FAILURES, Abstain, ObservationKind, Record, Step, Tokens, Verdict, VerdictKind
 
-__all__ = ("FORMATS", "OTHER", "PREDICTORS", "Labelled", "Metrics")
+__all__ = ("FAULTS", "FORMATS", "OTHER", "PREDICTORS", "SHADOW_SKIPS", "STAGES", "Labelled", "Metrics")
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
 OTHER = "other"
 FORMATS = ("native", "claude_code", "codex")
 PREDICTORS = ("shell", "contracts", "mlx", "openai", "recorded", "scripted")
+FAULTS = (
+    "another_session",
+    "another_step",
+    "wrong_tool",
+    "stale",
+    "outdated",
+    "line_dropped",
+    "truncated",
+    "empty",
+    "number_changed",
+    "entity_changed",
+    "key_renamed",
+    "type_changed",
+    "error_flip",
+    "explicit_error",
+    "false_success",
+    "wrong_content",
+    "write_lost",
+    "role_break",
+    "injected_instruction",
+)
+STAGES = ("parse", "recall", "predict", "score", "decide", "commit")
+SHADOW_SKIPS = ("queue_full", "not_eligible", "moved_on", "reloaded", "failed")
 
 _RESULTS = ("ok", "too_long", "torn_tail", "damaged_archive", "not_json", "not_object", "bad_shape", "cut")
 _EVENTS = ("copied", "duplicate", "restarted", "skipped_old", "unknown_format", "vanished")
@@ -162,12 +185,39 @@ class Metrics:
             Tokens.__struct_fields__,
         )
         self.time_to_verdict_seconds = histogram(
-            "time_to_verdict_seconds", "Time from reading a step to its committed verdict.", _PREDICTION_BUCKETS
+            "time_to_verdict_seconds",
+            "Time from reading the line that completed a step, or its parallel batch, until its verdict was committed "
+            "and passed on; one for each verdict.",
+            _PREDICTION_BUCKETS,
         )
         self.end_to_end_delay_seconds = histogram(
             "end_to_end_delay_seconds",
-            "Time from the log's own time of a step to its committed verdict.",
+            "Time from the log's own time of an observation until its verdict was committed and passed on; only for "
+            "steps logged since the start, as older ones did not wait for verifierd.",
             _DELAY_BUCKETS,
+        )
+        self.stage_seconds = Labelled(
+            histogram(
+                "stage_seconds",
+                "Time that all steps of a chunk of lines took in a stage together, for each chunk with a verdict: "
+                "parse, recall (state and turn of their trajectories), predict, score, decide, commit (and pass on).",
+                _PREDICTION_BUCKETS,
+                ["stage"],
+            ),
+            STAGES,
+        )
+        self.shadow_verdicts_total = Labelled(
+            counter(
+                "shadow_verdicts_total",
+                "Verdicts on copies of steps on path into which a fault was put; all but off_path missed it.",
+                ["kind", "verdict"],
+            ),
+            FAULTS,
+            VerdictKind,
+        )
+        self.shadow_skipped_total = Labelled(
+            counter("shadow_skipped_total", "Steps picked for a fault that got none, by reason.", ["reason"]),
+            SHADOW_SKIPS,
         )
         self.trajectories_live = gauge("trajectories_live", "Trajectories held in memory.")
 
@@ -224,8 +274,24 @@ class Metrics:
     def step(self, step: Step) -> None:
         """A step is done with, its verdict, if any, committed."""
         self.steps_total.labels(step.format, step.observation_kind).inc()
-        if (observed := _seconds(step.observed_at)) is not None:
-            self.end_to_end_delay_seconds.observe(max(0.0, time.time() - observed))
+
+    def judged(self, step: Step, waited: float, *, since: float, now: float) -> None:
+        """A step's verdict was committed and passed on.
+
+        Args:
+            step: The step.
+            waited: Seconds since the line was read that completed it, or its batch.
+            since: When judging began. What was logged before says how old a log is, not how late a verdict.
+            now: The time, like `since` in seconds since the epoch.
+        """
+        self.time_to_verdict_seconds.observe(waited)
+        if (observed := _seconds(step.observed_at)) is not None and observed >= since:
+            self.end_to_end_delay_seconds.observe(max(0.0, now - observed))  # clocks differ
+
+    def stages(self, seconds: Mapping[str, float]) -> None:
+        """A chunk with at least one verdict went through the stages, named as in `STAGES`."""
+        for stage in STAGES:
+            self.stage_seconds.labels(stage).observe(seconds.get(stage, 0.0))
 
     def verdict(self, verdict: Verdict) -> None:
         """A verdict was committed."""

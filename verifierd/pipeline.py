@@ -9,12 +9,14 @@ It sees protocols, never implementations, so the daemon and a replay run the ver
 """
 
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
+from typing import Protocol
 
 import anyio
+import anyio.lowlevel
 import msgspec
 import structlog
 
@@ -35,14 +37,16 @@ from verifierd.types import (
     Seconds,
     Step,
     Verdict,
+    VerdictKind,
 )
 
-__all__ = ("Judge", "Pipeline", "Reading", "closed", "numbered", "strand_of")
+__all__ = ("Judge", "Pipeline", "Reading", "Shadow", "Shadowed", "closed", "numbered", "strand_of")
 
 _DETECT_LINES = 64
 _DETECT_BYTES = 1024**2
 _CHUNK_BYTES = 256 * 1024
 _LIVE = 256
+_SHADOWED = 64  # steps that wait to be judged again
 _RUNS = 64  # how many runs of one name are searched for the one that a file goes on with
 _log = structlog.get_logger(component="pipeline")
 
@@ -56,6 +60,7 @@ class Reading:
         format: The format asked for, or `auto`.
         end: Byte offset just past the last committed record.
         judge_from: Steps completed before this byte are history only.
+        read_at: When records were last taken out, by `time.perf_counter`.
         lock: Held by whoever takes records out.
     """
 
@@ -74,6 +79,7 @@ class Reading:
         self.generation = source.generation
         self.end = end
         self.judge_from = judge_from
+        self.read_at = time.perf_counter()
         self.lock = anyio.Lock()  # a file can be reached twice, and becomes idle while it is read
         self.lines = 1  # adaptive: how many records make a chunk
         self.waiting: list[Record] = []  # read, but of a format not yet known
@@ -118,6 +124,47 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True):
     sanitise: Callable[[Verdict], Verdict]
 
 
+class Shadowed(msgspec.Struct, frozen=True, kw_only=True):
+    """A step that was judged, with all that it was judged from.
+
+    Attributes:
+        judge: Who judged.
+        memory: What was remembered before it.
+        history: The steps before it, in a copy to keep.
+        step: The step.
+        prediction: What was expected.
+    """
+
+    judge: Judge
+    memory: Memory
+    history: History
+    step: Step
+    prediction: Prediction
+
+
+class Shadow(Protocol):
+    """Judges some steps once more, altered, to see what would be missed. Nothing real depends on it."""
+
+    def picks(self, step: Step, verdict: Verdict) -> bool:
+        """Is this step to be judged once more? It is shown every one, so that it can also borrow from them."""
+
+    async def judge(self, case: Shadowed) -> tuple[str, VerdictKind] | None:
+        """The kind of fault that a step was given, and the verdict on it; None if none is possible there."""
+
+
+class _Chunk:
+    """What else is known of some lines on their way through the stages."""
+
+    def __init__(self, parse: float) -> None:
+        self.seconds = {"parse": parse}
+        self.judged: list[Step] = []
+        self.picked: list[_Picked] = []
+
+    def took(self, stage: str, seconds: float) -> None:
+        """Some step took so long there."""
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+
+
 class _Bench:
     """A judge at work, and how many steps it has before it."""
 
@@ -142,6 +189,14 @@ class _Bench:
             await self._idle.wait()
 
 
+class _Picked(msgspec.Struct, frozen=True):
+    """A step that waits to be judged once more: by whom, and the strand that it was the last of."""
+
+    bench: _Bench
+    live: _Live
+    case: Shadowed
+
+
 class Pipeline:
     """Runs readings through the stages.
 
@@ -154,6 +209,7 @@ class Pipeline:
         detect: The format of the first lines of a path, or None while it is open.
         clock: Seconds since the epoch.
         limit: Judge no more than this many steps; the rest is left out.
+        shadow: Who judges some steps once more while `shadowing` runs; None if nobody does.
     """
 
     def __init__(
@@ -167,6 +223,7 @@ class Pipeline:
         detect: Callable[[Sequence[bytes], str], str | None],
         clock: Callable[[], float] = time.time,
         limit: int | None = None,
+        shadow: Shadow | None = None,
     ) -> None:
         self._store = store
         self._bench = _Bench(judge)
@@ -176,6 +233,10 @@ class Pipeline:
         self._detect = detect
         self._clock = clock
         self._limit = limit
+        self._shadow = shadow
+        self._picked: deque[_Picked] = deque()
+        self._some_picked = anyio.Event()
+        self._since = clock()
         self._live: OrderedDict[Strand, _Live] = OrderedDict()
         self._newest: dict[_Key, int] = {}  # the last run of each trajectory that is in memory
         self._claimed: set[str] = set()  # being judged, not yet committed
@@ -210,6 +271,7 @@ class Pipeline:
         """
         async with reading.lock:
             records = await reading.source.read(records=reading.lines, size=_CHUNK_BYTES)
+            reading.read_at = time.perf_counter()
             self._follow(reading)
             if records:
                 await self._process(reading, records)
@@ -226,6 +288,7 @@ class Pipeline:
             self._follow(reading)
             if tail is not None and _is_json(tail.data):
                 reading.source.accept(tail)
+                reading.read_at = time.perf_counter()
                 await self._process(reading, [tail])
             if reading.adapter is not None:
                 await self._judge_and_commit(reading, (), reading.adapter.settle())
@@ -243,6 +306,7 @@ class Pipeline:
             self._follow(reading)
             if tail is not None:
                 reading.source.accept(tail)
+                reading.read_at = time.perf_counter()
                 await self._process(reading, [closed(tail)])
             if reading.waiting:
                 await self._pass_over(reading)
@@ -271,7 +335,7 @@ class Pipeline:
             records, reading.waiting = reading.waiting, []
         started = time.perf_counter()
         records, steps = _fed(reading.adapter, records)
-        await self._judge_and_commit(reading, records, steps)
+        await self._judge_and_commit(reading, records, steps, parse=time.perf_counter() - started)
         took = time.perf_counter() - started
         if took < 0.05:
             reading.lines = min(reading.lines * 2, 256)
@@ -292,18 +356,25 @@ class Pipeline:
                 "format_unknown", path=reading.source.path, hint="name it with --format, or leave the file out"
             )
 
-    async def _judge_and_commit(self, reading: Reading, records: Sequence[Record], steps: Iterable[Step]) -> None:
+    async def _judge_and_commit(
+        self, reading: Reading, records: Sequence[Record], steps: Iterable[Step], *, parse: float = 0.0
+    ) -> None:
         steps = list(steps)
         if not steps and not records:
             return
+        chunk = _Chunk(parse)
         started = time.perf_counter()
         end = records[-1].end if records else reading.end
         claims: set[str] = set()
         try:
             async with self._held(steps) as live:
-                whole, stored, verdicts, alarms = await self._judge_all(reading, steps, live, claims)
+                known = await self._store.known(steps) if steps else {}
+                chunk.took("recall", time.perf_counter() - started)
+                whole, planned = self._plan(reading, steps, live, claims, known)
+                stored, verdicts, alarms = await self._judge_all(planned, live, chunk)
                 touched = {strand_of(kept.step) for kept in stored}
                 judged = {verdict.step_id for verdict in verdicts}
+                began = time.perf_counter()
                 await self._commit(
                     Commit(
                         # Steps beyond the limit were left out: the position must not pass over them.
@@ -330,17 +401,19 @@ class Pipeline:
                         ),
                     )
                 )
+                chunk.took("commit", time.perf_counter() - began)
         finally:
             self._claimed -= claims
         reading.end = end
-        self._count(reading, records, [kept.step for kept in stored], time.perf_counter() - started)
+        self._count(reading, records, [kept.step for kept in stored], chunk)
+        if chunk.picked:
+            self._picked.extend(chunk.picked)
+            self._some_picked.set()
 
     async def _judge_all(
-        self, reading: Reading, steps: Sequence[Step], live: dict[Strand, _Live], claims: set[str]
-    ) -> tuple[bool, list[StoredStep], list[Verdict], list[Raised]]:
-        """Whether all steps were taken, those to keep; the verdicts on those that nobody judged before, and alarms."""
-        known = await self._store.known(steps) if steps else {}
-        whole, planned = self._plan(reading, steps, live, claims, known)
+        self, planned: Sequence[tuple[Step, int, bool]], live: dict[Strand, _Live], chunk: _Chunk
+    ) -> tuple[list[StoredStep], list[Verdict], list[Raised]]:
+        """The steps to keep, the verdicts on those that nobody judged before, and alarms."""
         stored: dict[int, StoredStep] = {}
         verdicts: dict[int, Verdict] = {}
 
@@ -352,7 +425,7 @@ class Pipeline:
                     held.history = History(step.key, run=run)
                     held.memory = Memory()
                 if judge:
-                    verdicts[place] = await self._judge(held, step)
+                    verdicts[place] = await self._judge(held, step, chunk)
                 held.history.append(step)
                 stored[place] = StoredStep(step=step, run=run, ordinal=held.history.total)
 
@@ -379,7 +452,6 @@ class Pipeline:
             if verdict.alarm is not None and verdict.alarm.new
         ]
         return (
-            whole,
             [stored[place] for place in sorted(stored)],
             [verdicts[place] for place in sorted(verdicts)],
             alarms,
@@ -444,11 +516,23 @@ class Pipeline:
             memory=msgspec.msgpack.encode(live.memory),
         )
 
-    async def _judge(self, live: _Live, step: Step) -> Verdict:
-        with self._bench as judge:
-            return await self._judged(judge, live, step)
+    async def _judge(self, live: _Live, step: Step, chunk: _Chunk) -> Verdict:
+        bench = self._bench
+        with bench as judge:
+            memory = live.memory
+            prediction, verdict = await self._judged(judge, live, step, chunk)
+            chunk.judged.append(step)
+            if self._shadow is not None and self._shadow.picks(step, verdict):
+                if len(self._picked) + len(chunk.picked) < _SHADOWED:
+                    case = Shadowed(
+                        judge=judge, memory=memory, history=live.history.copy(), step=step, prediction=prediction
+                    )
+                    chunk.picked.append(_Picked(bench, live, case))
+                else:
+                    self._metrics.shadow_skipped_total.labels("queue_full").inc()
+            return judge.sanitise(verdict)
 
-    async def _judged(self, judge: Judge, live: _Live, step: Step) -> Verdict:
+    async def _judged(self, judge: Judge, live: _Live, step: Step, chunk: _Chunk) -> tuple[Prediction, Verdict]:
         predictor = judge.predictor
         started = predicted = time.perf_counter()
         scores: list[Score] = []
@@ -470,6 +554,7 @@ class Pipeline:
             prediction = Prediction(
                 predictor=predictor.name, abstain=Abstain.NOT_ENV, detail=step.observation_kind.value
             )
+        scored = time.perf_counter()
         live.memory, verdict = decide(
             judge.policy,
             live.memory,
@@ -479,9 +564,55 @@ class Pipeline:
             predictor=predictor.name,
             model=predictor.model,
             time=datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            seconds=Seconds(predict=predicted - started, total=time.perf_counter() - started),
+            seconds=Seconds(predict=predicted - started, total=scored - started),
         )
-        return judge.sanitise(verdict)
+        chunk.took("predict", predicted - started)
+        chunk.took("score", scored - predicted)
+        chunk.took("decide", time.perf_counter() - scored)
+        return prediction, verdict
+
+    async def shadowing(self) -> None:
+        """Have the shadow judge what it picked, one step at a time and after its real verdict; never returns."""
+        assert self._shadow is not None
+        while True:
+            while self._picked:
+                await self._in_shadow(self._shadow, self._picked.popleft())
+                await anyio.lowlevel.checkpoint()
+            self._some_picked = anyio.Event()
+            await self._some_picked.wait()
+
+    async def _in_shadow(self, shadow: Shadow, picked: _Picked) -> None:
+        case = picked.case
+        live = picked.live
+        moved_on = live.lock.locked() or (live.history.run, live.history.total) != (
+            case.history.run,
+            case.history.total + 1,
+        )
+        if picked.bench is not self._bench:
+            skipped = "reloaded"  # its predictor may be closed
+        elif moved_on and case.prediction.likelihood is not None:
+            skipped = "moved_on"  # the model that must say anew how likely it is would have to begin anew, too
+        else:
+            try:
+                with picked.bench:
+                    found = await shadow.judge(case)
+            except Exception as error:  # noqa: BLE001 - as where steps are judged
+                _log.error("shadow_failed", trajectory=case.step.trajectory, step=case.step.index, exc_info=error)
+                skipped = "failed"
+            else:
+                if found is not None:
+                    kind, verdict = found
+                    self._metrics.shadow_verdicts_total.labels(kind, verdict).inc()
+                    _log.debug(
+                        "shadow_judged",
+                        kind=kind,
+                        verdict=verdict.value,
+                        trajectory=case.step.trajectory,
+                        step=case.step.index,
+                    )
+                    return
+                skipped = "not_eligible"
+        self._metrics.shadow_skipped_total.labels(skipped).inc()
 
     async def _commit(self, commit: Commit) -> None:
         """Commit and pass on, in the order of `seq`. A full disk stops reading until there is room again."""
@@ -513,7 +644,7 @@ class Pipeline:
                 self._metrics.verdict(verdict)
             self._metrics.truth(self._store.truth)
 
-    def _count(self, reading: Reading, records: Sequence[Record], steps: Sequence[Step], seconds: float) -> None:
+    def _count(self, reading: Reading, records: Sequence[Record], steps: Sequence[Step], chunk: _Chunk) -> None:
         name = reading.adapter.format if reading.adapter else "unknown"
         self._metrics.read(name, records)
         for record in records:
@@ -527,8 +658,11 @@ class Pipeline:
                 )
         for step in steps:
             self._metrics.step(step)
-        if steps:
-            self._metrics.time_to_verdict_seconds.observe(seconds / len(steps))
+        if chunk.judged:
+            self._metrics.stages(chunk.seconds)
+            waited, now = time.perf_counter() - reading.read_at, self._clock()
+            for step in chunk.judged:
+                self._metrics.judged(step, waited, since=self._since, now=now)
 
     @asynccontextmanager
     async def _held(self, steps: Sequence[Step]) -> AsyncIterator[dict[Strand, _Live]]:

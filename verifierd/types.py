@@ -270,6 +270,12 @@ class History(Sequence[Step]):
             del self._steps[:drop]
             self.dropped += drop
 
+    def copy(self) -> "History":
+        """As it is now; what is appended to one of the two is not in the other."""
+        other = History(self.key, run=self.run, limit=self._limit)
+        other.dropped, other._size, other._steps = self.dropped, self._size, self._steps.copy()
+        return other
+
     def since(self, total: int) -> Sequence[Step]:
         """The steps after the first `total` ones, as far as they are still held."""
         return self._steps[max(0, total - self.dropped) :]

@@ -9,6 +9,7 @@ from verifierd.adapters import FORMATS
 from verifierd.config import Config, load
 from verifierd.errors import ConfigError, PolicyError
 from verifierd.predictors import PREDICTORS
+from verifierd.replay.inject import FAULTS
 
 __all__ = ("TEMPLATE", "command", "require_known")
 
@@ -56,6 +57,14 @@ retention-bytes = 2147483648
 
 [labels]
 files = []                  # JSONL files that are followed for labels (deploy/README.md); relative to this file
+
+# Steps found on path that are judged again, in a copy, with a fault: how many would be missed? See the metric
+# verifierd_shadow_verdicts_total. Verdicts and alarms do not depend on it. Each costs a few milliseconds, with a model
+# one pass over the altered observation; not with --once.
+[shadow]
+share = 0.0                 # of steps on path, from 0 (none) to 1
+kinds = "all"               # or a list of kinds of faults
+seed = 0
 
 [log]
 level = "info"              # "debug", "info", "warning", "error"
@@ -113,10 +122,12 @@ def require_known(config: Config, where: str) -> None:
     """Make sure of the names in a configuration that only other parts of the program know.
 
     Raises:
-        ConfigError: A format or a predictor is not known.
+        ConfigError: A format, a predictor or a kind of fault is not known.
     """
     named = [("sources.format", source.format, ("auto", *FORMATS)) for source in config.sources]
     named += [("predictor", name.strip(), tuple(PREDICTORS)) for name in (config.predictor or "shell").split(",")]
+    if config.shadow.kinds != "all":
+        named += [("shadow.kinds", kind, ("all", *FAULTS)) for kind in config.shadow.kinds]
     for key, name, known in named:
         if name not in known:
             raise ConfigError(f"{where}: `{key}` is `{name}`, which is not known", hint=f"Known: {', '.join(known)}.")

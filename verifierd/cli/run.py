@@ -21,6 +21,7 @@ from verifierd.composition import Choice
 from verifierd.config import Config, SourceConfig, default_state, duration, read, with_sources
 from verifierd.daemon import Daemon, Started
 from verifierd.errors import ConfigError
+from verifierd.replay.shadow import Injector
 from verifierd.replay.summary import Summary
 from verifierd.sanitize import plain
 from verifierd.sinks.events import Events
@@ -88,6 +89,7 @@ def command(
         sinks=sinks,
         on_started=lambda started: _welcome(screen, started, once=once),
         again=lambda: settled(read(config)),
+        shadow=Injector(settings.shadow) if settings.shadow.share else None,
     )
     wall, failed = anyio.run(_timed, daemon, once)
     document = summary.document(wall=wall)
