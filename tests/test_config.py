@@ -14,6 +14,7 @@ from verifierd.config import (
     LabelsConfig,
     LogConfig,
     ModelConfig,
+    ShadowConfig,
     SourceConfig,
     StateConfig,
     convert,
@@ -29,12 +30,14 @@ DEFECTS = Path(__file__).parent / "data" / "config"
 SEE_INIT = "Mend the value at the place that the message names; `verifierd config init` shows every key."
 SOURCE_KEYS = "Known keys there: exclude, format, from, paths."
 CONFIG_KEYS = (
-    "Known keys there: grace, http, labels, log, max-line-bytes, model, policy, predictor, quotes, sources, state."
+    "Known keys there: grace, http, labels, log, max-line-bytes, model, policy, predictor, quotes, shadow, sources, "
+    "state."
 )
 MODEL_KEYS = (
     "Known keys there: api-key-env, base-url, batch, cache-bytes, chunk-tokens, context-tokens, logit-tokens, "
     "memory-override, name, prompts, revision."
 )
+SHADOW_KEYS = "Known keys there: kinds, seed, share."
 HTTP_KEYS = "Known keys there: allow-remote, enabled, host, port."
 
 
@@ -101,6 +104,14 @@ HTTP_KEYS = "Known keys there: allow-remote, enabled, host, port."
         ("labels_stdin", "`files` names standard input; name a file - at `$.labels`", SEE_INIT),
         ("quotes", "Invalid enum value 'some' - at `$.quotes`", "Known words there: off, short, full."),
         ("level", "Invalid enum value 'loud' - at `$.log.level`", "Known words there: debug, info, warning, error."),
+        (
+            "key_in_shadow",
+            "Object contains unknown field `rate` - at `$.shadow`",
+            SHADOW_KEYS,
+        ),
+        ("share_nan", "`share` must be from 0 to 1 - at `$.shadow`", SEE_INIT),
+        ("kinds_empty", '`kinds` is empty; name at least one, or write "all" - at `$.shadow`', SEE_INIT),
+        ("kinds_word", "Invalid enum value 'stale' - at `$.shadow.kinds`", "Known words there: all."),
         ("max_line_bytes", "`max-line-bytes` must be at least 1024", SEE_INIT),
         ("grace_negative", "`grace` must not be negative", SEE_INIT),
         ("grace_nan", "`grace` must not be negative", SEE_INIT),
@@ -170,6 +181,11 @@ class TestLoad:
             [labels]
             files = ["/labels.jsonl"]
 
+            [shadow]
+            share = 0.01
+            kinds = ["stale", "truncated"]
+            seed = 7
+
             [log]
             level = "debug"
             json = true
@@ -197,6 +213,7 @@ class TestLoad:
             http=HttpConfig(enabled=False, host="::1", port=0, allow_remote=True),
             state=StateConfig(dir="/var/lib/verifierd", retention_days=math.inf, retention_bytes=1024**2),
             labels=LabelsConfig(files=("/labels.jsonl",)),
+            shadow=ShadowConfig(share=0.01, kinds=("stale", "truncated"), seed=7),
             log=LogConfig(level="debug", json=True),
         )
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from tests.helpers import (
 from verifierd.adapters import open_adapter
 from verifierd.calibration import Scored, Trajectory, calibrate
 from verifierd.errors import StateError
+from verifierd.metrics import STAGES
 from verifierd.pipeline import Reading
 from verifierd.policy import Calibrated, Policy, load
 from verifierd.predictors.scripted import ScriptedPredictor
@@ -171,6 +173,67 @@ async def test_a_copied_call_is_history_and_gets_no_second_verdict(tmp_path: Pat
         assert it.order == [("one", 1), ("one", 2), ("one", 3), ("two", 4)]
         assert lengths["two", 4] == 3
         assert it.count("source_events_total", event="copied") == 3
+
+
+async def test_each_verdict_is_timed_by_what_it_waited_for(tmp_path: Path) -> None:
+    """A step waits from reading its line until its chunk is committed; copies, which get no verdict, wait for none."""
+    calls = [(UNIQUE.format(n), f"echo {n}", f"{n}\n") for n in range(1, 6)]
+    (tmp_path / "1.jsonl").write_bytes(jsonl(*claude("one", calls)))
+    (tmp_path / "2.jsonl").write_bytes(jsonl(*claude("two", calls)))
+    async with bench(shell=True) as it:
+        opened = reading(tmp_path / "1.jsonl")
+        opened.lines = 100
+        await it.pipeline.pump(opened)
+        await opened.source.aclose()
+        assert it.count("time_to_verdict_seconds_count") == 5
+        assert [it.count("stage_seconds_count", stage=stage) for stage in STAGES] == [1] * 6
+        spent = [it.count("stage_seconds_sum", stage=stage) for stage in STAGES]
+        assert min(spent) > 0
+        assert it.count("time_to_verdict_seconds_sum") >= 5 * sum(spent)
+        await it.drain(tmp_path / "2.jsonl")
+        assert len(it.verdicts) == 5
+        assert it.count("time_to_verdict_seconds_count") == 5
+        assert it.count("stage_seconds_count", stage="commit") == 1
+
+
+async def test_what_waits_for_its_siblings_is_timed_from_when_they_were_read(tmp_path: Path) -> None:
+    """A step that is judged when its file is idle has waited since its line was read."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*({**line, "batch": "b"} for line in echo("t", 2))))
+    async with bench(shell=True) as it:
+        opened = reading(path)
+        await it.follow(opened)
+        assert not it.verdicts
+        opened.read_at -= 60
+        await it.pipeline.settle(opened)
+        await opened.source.aclose()
+        assert len(it.verdicts) == 2
+        assert it.count("time_to_verdict_seconds_sum") > 120
+
+
+async def test_an_old_log_has_no_delay(tmp_path: Path) -> None:
+    """What was logged before the start is history, however it is read; what is logged from then on is timed."""
+    path = tmp_path / "a.jsonl"
+    lines = [{**line, "timestamp": "2026-01-01T00:00:00Z"} for line in echo("t", 3)]
+    path.write_bytes(jsonl(*lines))
+    async with bench(shell=True) as it:
+        opened = reading(path)
+        await it.follow(opened)
+        assert (len(it.verdicts), it.count("end_to_end_delay_seconds_count")) == (3, 0)
+        now = datetime.now(UTC).isoformat()
+        with path.open("ab") as file:
+            file.write(
+                jsonl(
+                    *(
+                        {**line, "timestamp": when}
+                        for line, when in zip(echo("t", 3, first=4), (now, now, None), strict=True)
+                    )
+                )
+            )
+        await it.follow(opened)
+        await opened.source.aclose()
+        assert (len(it.verdicts), it.count("end_to_end_delay_seconds_count")) == (6, 2)
+        assert 0 < it.count("end_to_end_delay_seconds_sum") < 60
 
 
 async def test_copies_that_are_read_at_the_same_time_get_one_verdict(tmp_path: Path) -> None:

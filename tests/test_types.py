@@ -139,6 +139,19 @@ class TestHistory:
         expected = range(max(seen, history.dropped) + 1, len(sizes) + 1)
         assert [step.index for step in history.since(seen)] == list(expected)
 
+    def test_a_copy_goes_its_own_way(self) -> None:
+        """It is as long and forgets as early as the other; what is appended to one is not in the other."""
+        history = History(("native", "t"), run=3, limit=1_000)
+        for count in range(1, 7):
+            history.append(_step(count, "x" * 100))
+        other = history.copy()
+        held = list(other)
+        history.append(_step(7, "x" * 400))
+
+        assert (other.key, other.run, other.total, list(other)) == (("native", "t"), 3, 6, held)
+        other.append(_step(7, "x" * 400))
+        assert (other.dropped, list(other)) == (history.dropped, list(history))
+
     def test_remembers_whose_it_is(self) -> None:
         """It knows its trajectory, and which run under that name."""
         history = History(("codex", "s/a"), run=2)

@@ -271,9 +271,9 @@ class Pipeline:
         """
         async with reading.lock:
             records = await reading.source.read(records=reading.lines, size=_CHUNK_BYTES)
-            reading.read_at = time.perf_counter()
             self._follow(reading)
             if records:
+                reading.read_at = time.perf_counter()
                 await self._process(reading, records)
             return len(records)
 

@@ -219,6 +219,7 @@ def test_wrong_arguments_are_told_in_one_message(tmp_path: Path, arguments: list
         ("grace = \n", "not TOML"),
         ("policy = 'nonsense'\n[[sources]]\npaths = ['a.jsonl']\n", "no policy is called `nonsense`"),
         ("predictor = 'nonsense'\n", "`predictor` is `nonsense`, which is not known"),
+        ("[shadow]\nkinds = ['stale', 'nonsense']\n", "`shadow.kinds` is `nonsense`, which is not known"),
         ("[[sources]]\npaths = ['a.jsonl']\nformat = 'nonsense'\n", "`sources.format` is `nonsense`"),
         ("[[sources]]\npaths = ['a.jsonl']\nfrom = 'nonsense'\n", "`nonsense` is not `beginning`"),
         ("[http]\nhost = '0.0.0.0'\n[[sources]]\npaths = ['a.jsonl']\n", "can be reached from other machines"),
