@@ -36,7 +36,7 @@ class Speaker:
     """A model that says what a script wants: the text, or None for a failure."""
 
     name = "speaker"
-    model = "speaker@1"
+    model: str | None = "speaker@1"
 
     def __init__(self, text: str | None, *, thought: str = "", finish: str = "stop") -> None:
         self.talks: list[Sequence[Message]] = []
@@ -63,7 +63,7 @@ class Speaker:
             generated_tokens=2,
             seconds=0.5,
             first_token_seconds=0.1,
-            model=self.model,
+            model="speaker@1",
         )
 
     async def aclose(self) -> None:
@@ -299,7 +299,7 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, check=True)
         after = Counter(asked["messages"][1]["content"] for asked in server.asked)
 
-        whole = _measured(data, given={"judge-url": server.url, "judge-model": "j", "rows": 0})
+        whole = _measured(data, given={"judge-url": server.url, "judge-model": "j", "rows": 0, "characters": 0})
 
     assert 0 < len(judged) < 21
     assert len(after) == 21

@@ -11,6 +11,7 @@ from verifierd.bundled import root
 from verifierd.config import ModelConfig, api_key
 from verifierd.errors import ConfigError, PredictorError
 from verifierd.predictors.openai import OpenAIChat
+from verifierd.replay.bench.asking import shortened
 from verifierd.replay.bench.awb.data import Told
 from verifierd.replay.bench.awb.reading import DIMENSIONS, Grade, graded, unmarked
 from verifierd.stages import Asked, Message
@@ -33,6 +34,7 @@ class JudgeSettings(msgspec.Struct, frozen=True, kw_only=True):
         tries: How often a reply that cannot be read, or that does not come, is asked for in all.
         patience: Seconds that the server may be silent.
         seed: Of its replies.
+        characters: Of a question, the system prompt included; what exceeds them is left out. 0 for no bound.
     """
 
     server: ModelConfig
@@ -41,6 +43,7 @@ class JudgeSettings(msgspec.Struct, frozen=True, kw_only=True):
     tries: int
     patience: float
     seed: int
+    characters: int = 0
 
 
 class Judge:
@@ -97,6 +100,8 @@ class Judge:
             answer: What was answered.
         """
         messages = [Message("system", briefing(domain, self._settings.prompts)), Message("user", question(row, answer))]
+        if self._settings.characters:
+            messages = shortened(messages, self._settings.characters)
         grade, said = Grade(problem="the judge was not asked"), ""
         for number in range(self._settings.tries):
             asked = Asked(

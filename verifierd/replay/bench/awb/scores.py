@@ -23,12 +23,9 @@ __all__ = ("Judged", "answers", "recalled", "summary")
 _WORD = re.compile(r"[^\s\"'`,;()\[\]{}<>|=]+")
 _TOTAL = "total_score"
 _OUTCOMES = {
-    "answered": Outcome.ANSWERED,
-    "role_breaks": Outcome.ROLE_BREAK,
-    "truncated": Outcome.TRUNCATED,
-    "thought": Outcome.THOUGHT,
-    "empty": Outcome.EMPTY,
-    "failed": Outcome.FAILED,
+    outcome: "role_breaks" if outcome is Outcome.ROLE_BREAK else outcome.value
+    for outcome in Outcome
+    if outcome is not Outcome.ABSTAINED  # a model that is talked to never does
 }
 
 
@@ -84,7 +81,7 @@ def answers(rows: Sequence[Row]) -> Results:
         return {}
     groups = Groups([row.group for row in rows])
     results: Results = {}
-    for name, outcome in _OUTCOMES.items():
+    for outcome, name in _OUTCOMES.items():
         results[name] = _share(groups, np.array([row.outcome is outcome for row in rows]))
     domains = {domain: np.array([_domain(row) == domain for row in rows]) for domain in sorted(set(map(_domain, rows)))}
     for name in ("exact", "without_echo", "normalised"):
