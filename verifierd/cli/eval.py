@@ -368,7 +368,7 @@ def _show(screen: Console, found: Mapping[str, Any]) -> None:
     if found["by_benign"]:
         screen.print(_benign_table(found), "")
     if found["by_tool"]:
-        screen.print(_tool_table(found, wide=wide), "")
+        screen.print(*_tool_table(found, wide=wide), "", sep="\n")
     if found["by_kind"]:
         screen.print(*_control_table(found["controls"], found, "faults", "clean steps"), "", sep="\n")
     if found["agent"] is not None:
@@ -438,7 +438,7 @@ def _benign_table(found: Mapping[str, Any]) -> RenderableType:
     return table
 
 
-def _tool_table(found: Mapping[str, Any], *, wide: bool) -> RenderableType:
+def _tool_table(found: Mapping[str, Any], *, wide: bool) -> list[RenderableType]:
     table = _table("tool", "clean", "false alarms", "faults", "seen", *(("abstained",) if wide else ()))
     for tool, row in list(found["by_tool"].items())[:_MOST_TOOLS]:
         table.add_row(
@@ -449,9 +449,8 @@ def _tool_table(found: Mapping[str, Any], *, wide: bool) -> RenderableType:
             _shown(row["recall"]),
             *((_shown(row["abstention"], interval=False),) if wide else ()),
         )
-    if (more := len(found["by_tool"]) - _MOST_TOOLS) > 0:
-        table.add_row(Text(f"and {counted(more, 'other')}", style="dim"))
-    return table
+    more = len(found["by_tool"]) - _MOST_TOOLS
+    return [table, Text(f"and {counted(more, 'other')}", style="dim")] if more > 0 else [table]
 
 
 def _control_table(controls: Mapping[str, Any], found: Mapping[str, Any], bad: str, good: str) -> list[RenderableType]:
@@ -471,7 +470,7 @@ def _control_table(controls: Mapping[str, Any], found: Mapping[str, Any], bad: s
                 if row[key].value is not None
             ]
             words.append(Text(f"{spoken} says yes to {' and '.join(hits)}", style="dim"))
-            ranks = ["", ""]
+            ranks = ["-", "-"]
         if row["auroc"].value is not None:
             table.add_row(Text(spoken), _number(row["auroc"]), *ranks)
     return [table, *words] if table.row_count else words
