@@ -53,7 +53,7 @@ class Outcome(StrEnum):
     THOUGHT = "thought"  # though thinking was off
     EMPTY = "empty"
     FAILED = "failed"
-    UNANSWERED = "unanswered"  # cut before the answer began; where thinking is on, and only there, no `truncated` one
+    UNANSWERED = "unanswered"  # cut before the answer began: suites that let a model think tell it from `truncated`
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,8 +130,8 @@ class Party:
             messages = simulating(history, step, self._asking, self._prompts)
             messages = shortened(messages, characters) if characters else messages
             return self.read(await self.talk(messages, asked), step, asked)
-        prediction = await self._predictor.predict(history, msgspec.structs.replace(step, observation=""))
-        return _predicted(prediction)
+        unknown = msgspec.structs.replace(step, observation="")
+        return _predicted(await self._predictor.predict(history, unknown), unknown)
 
     async def talk(self, messages: Sequence[Message], asked: Asked) -> Reply:
         """The model's reply.
@@ -264,12 +264,16 @@ _FAILURES = {
 }
 
 
-def _predicted(prediction: Prediction) -> Answer:
+def _predicted(prediction: Prediction, step: Step) -> Answer:
     failed = prediction.failed or (prediction.abstain if prediction.abstain in _FAILURES else None)
     if failed is not None:
         outcome = _FAILURES[failed]
     elif prediction.truncated:
         outcome = Outcome.TRUNCATED
+    elif not prediction.certain and prompt.thought(prediction.text or ""):
+        outcome = Outcome.THOUGHT
+    elif role_break(History(step.key), step, prediction).abstain is not None:
+        outcome = Outcome.ROLE_BREAK
     else:
         outcome = Outcome.ABSTAINED if prediction.text is None else Outcome.ANSWERED
     tokens = prediction.tokens

@@ -1,9 +1,11 @@
 """What a run found, as JSON lines that a killed run goes on with.
 
 The first line says all that is needed to repeat the run. Each further one is a job with its rows, written at once: a
-line that a kill cut is dropped, and its job done again.
+line that a kill cut is dropped, and its job done again. Texts stand there as they came, to be read and judged again.
 """
 
+import fcntl
+import io
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -98,7 +100,7 @@ class Book:
 
     Raises:
         ConfigError: The file holds another run, or none.
-        StateError: It cannot be read or written.
+        StateError: It cannot be read or written, or another run writes it.
     """
 
     def __init__(self, path: Path | None, about: About) -> None:
@@ -106,7 +108,11 @@ class Book:
         self.done: dict[str, list[Row]] = {}
         self._file = None if path is None else _opened(path)
         if path is not None and self._file is not None:
-            self._take_up(path)
+            try:
+                self._take_up(path)
+            except BaseException:
+                self._file.close()
+                raise
 
     def __enter__(self) -> Self:
         """Write."""
@@ -132,8 +138,9 @@ class Book:
         if self._file is None:
             return
         try:
-            self._file.write(msgspec.json.encode(line) + b"\n")
-            self._file.flush()
+            left = _encoded(line) + b"\n"
+            while left:
+                left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
         except OSError as error:
             raise StateError(f"{self._file.name}: {error.strerror or error}", hint="Make room, then go on.") from error
@@ -146,8 +153,7 @@ class Book:
             if entry is not None:
                 self.done[entry.job] = entry.rows
         if found is None:
-            if path.stat().st_size and not end:
-                self._file.truncate(0)
+            self._file.truncate(0)  # of a line that a kill cut
             self._write(self.about)
             return
         if unlike := _unlike(found, self.about):
@@ -174,15 +180,25 @@ def read(path: Path) -> tuple[About, list[Row]]:
     return about, rows
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path) -> io.FileIO:
+    another = "Name another file after --out."
+    if path.exists() and not path.is_file():
+        raise StateError(f"{path}: is no regular file", hint=another)
     try:
-        return path.open("ab")
+        file = io.FileIO(path, "a")
     except OSError as error:
-        raise StateError(f"{path}: {error.strerror or error}", hint="Name another file after --out.") from error
+        raise StateError(f"{path}: {error.strerror or error}", hint=another) from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise StateError(f"{path}: another run writes it", hint=f"Wait for it. {another}") from error
+    return file
 
 
 def _lines(path: Path) -> Iterator[tuple[About, _Entry | None, int]]:
     """What the run is, with each entry and where its line ends; a cut last line is left out."""
+    hint = "Name a file that `verifierd bench SUITE --out FILE` wrote."
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -191,6 +207,8 @@ def _lines(path: Path) -> Iterator[tuple[About, _Entry | None, int]]:
     end = 0
     for number, line in enumerate(data.splitlines(keepends=True), 1):
         if not line.endswith(b"\n"):
+            if about is None and line[: len(_BEGINNING)] != _BEGINNING[: len(line)]:
+                raise ConfigError(f"{path}: holds no run", hint=hint)
             return
         try:
             if about is None:
@@ -199,13 +217,36 @@ def _lines(path: Path) -> Iterator[tuple[About, _Entry | None, int]]:
             else:
                 entry = msgspec.json.decode(line, type=_Entry)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"{path}:{number}: {error}", hint="Name a file that `verifierd bench SUITE --out FILE` wrote."
-            ) from error
+            raise ConfigError(f"{path}:{number}: {error}", hint=hint) from error
         end += len(line)
         yield about, entry, end
 
 
+_BEGINNING = b'{"suite":'
+"""Of the first line of every run; a file whose only line begins otherwise is not ours to write."""
+
+
+def _encoded(line: object) -> bytes:
+    try:
+        return msgspec.json.encode(line)
+    except UnicodeEncodeError:  # half of a pair of surrogates, as a model's server may send it
+        return msgspec.json.encode(_whole(msgspec.to_builtins(line)))
+
+
+def _whole(value: Any) -> Any:
+    """The value, with `?` for what is no character."""
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case dict():
+            return {_whole(key): _whole(one) for key, one in value.items()}
+        case list():
+            return [_whole(one) for one in value]
+        case _:
+            return value
+
+
 def _unlike(one: About, other: About) -> list[str]:
+    told = msgspec.json.decode(_encoded(other), type=About)  # as the one was: a tuple is a list in a file
     names = (name for name in About.__struct_fields__ if name not in ("date", "host"))
-    return [name for name in names if getattr(one, name) != getattr(other, name)]
+    return [name for name in names if getattr(one, name) != getattr(told, name)]

@@ -2,8 +2,8 @@
 
 import hashlib
 import platform
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -12,18 +12,23 @@ from typing import Any, Protocol, runtime_checkable
 import anyio
 
 from verifierd import __version__
+from verifierd.errors import ConfigError, PredictorError
 from verifierd.policy import DOMAINS, load
 from verifierd.predictors import prompt
-from verifierd.replay.bench.asking import Party, party
+from verifierd.replay.bench.asking import Outcome, Party, party
 from verifierd.replay.bench.book import About, Book, Row
 from verifierd.replay.bench.figures import Results
 from verifierd.replay.bench.suite import Measured, Request
 from verifierd.replay.runner import together
+from verifierd.stages import Asked, Message
 
 __all__ = ("Engine", "Staged", "drive")
 
 _AT_ONCE = 8
 """Jobs at once where a server is asked; a model in process is asked one thing at a time."""
+
+_LOST = 50
+"""Jobs in a row that failed, after which nobody is asked on: the server has gone, or never knew how to answer."""
 
 
 class Engine(Protocol):
@@ -71,35 +76,106 @@ def drive(request: Request, make: Callable[[Request], Engine], *, at_once: int |
         PredictorError: The predictor cannot start here, or failed for good.
     """
     engine = make(request)
+    jobs = list(engine.jobs)[: request.choice.limit]
+    at_once = at_once or (_AT_ONCE if request.choice.model.base_url is not None else 1)
 
     async def work() -> Measured:
         async with party(request.choice) as asked:
-            with Book(request.out, _about(request, asked)) as book:
-                async with engine.begun(asked, book.done) if isinstance(engine, Staged) else nullcontext():
-                    await _run(engine, asked, book, request, at_once)
-                rows = book.rows(engine.jobs)
+            about = _about(request, asked, at_once)
+            with Book(request.out, about) as book:
+                around = (
+                    engine.begun(asked, book.done)
+                    if isinstance(engine, Staged)
+                    else _greeted(jobs, asked, book, request)
+                )
+                async with around:
+                    await _Work(engine, asked, book, jobs, request.on).run(at_once)
+                rows = book.rows(jobs)
         return Measured(
-            model=asked.model, results=engine.figures(rows), host=book.about.host, warning=engine.warning, rows=rows
+            model=asked.model,
+            results=engine.figures(rows),
+            host=about.host,
+            warning="; ".join(filter(None, (engine.warning, _limited(jobs, engine)))),
+            rows=rows,
         )
 
     return anyio.run(work)
 
 
-async def _run(engine: Engine, asked: Party, book: Book, request: Request, at_once: int | None) -> None:
-    waiting = [job for job in engine.jobs if job not in book.done]
-    total = len(engine.jobs)
-    request.on(total - len(waiting), total)
-    left = iter(waiting)
-
-    async def work() -> None:
-        for job in left:
-            book.add(job, await engine.run(job, asked))
-            request.on(1, total)
-
-    await together(work, at_once or (_AT_ONCE if request.choice.model.base_url is not None else 1))
+def _limited(jobs: Sequence[str], engine: Engine) -> str:
+    return f"the first {len(jobs):,} of {len(engine.jobs):,} jobs" if len(jobs) < len(engine.jobs) else ""
 
 
-def _about(request: Request, asked: Party) -> About:
+@asynccontextmanager
+async def _greeted(jobs: Sequence[str], asked: Party, book: Book, request: Request) -> AsyncIterator[None]:
+    """See whether a server is there, before its absence is taken for answers.
+
+    Raises:
+        PredictorError: It is not.
+    """
+    if asked.chat is not None and request.choice.model.base_url is not None and set(jobs) - book.done.keys():
+        await asked.talk([Message("user", "Say yes.")], Asked(max_tokens=1))
+    yield
+
+
+class _Work:
+    """Does what is left to do.
+
+    Jobs that failed are kept once another one did not, or at the end: if the server has gone, they are still to do.
+
+    Args:
+        engine: Does each.
+        asked: Who is asked.
+        book: Keeps them.
+        jobs: All jobs.
+        on: Told how many more are done, and how many there are.
+    """
+
+    def __init__(
+        self, engine: Engine, asked: Party, book: Book, jobs: Sequence[str], on: Callable[[int, int], None]
+    ) -> None:
+        self._engine = engine
+        self._asked = asked
+        self._book = book
+        self._jobs = jobs
+        self._on = on
+        self._failed: list[tuple[str, Sequence[Row]]] = []
+
+    async def run(self, at_once: int) -> None:
+        """Do it.
+
+        Raises:
+            PredictorError: So many jobs in a row failed that nobody seems to be there.
+        """
+        waiting = [job for job in self._jobs if job not in self._book.done]
+        self._on(len(self._jobs) - len(waiting), len(self._jobs))
+        left = iter(waiting)
+
+        async def work() -> None:
+            for job in left:
+                self._keep(job, await self._engine.run(job, self._asked))
+
+        await together(work, at_once)
+        self._write()
+
+    def _keep(self, job: str, rows: Sequence[Row]) -> None:
+        self._failed.append((job, rows))
+        if not rows or any(row.outcome is not Outcome.FAILED for row in rows):
+            self._write()
+        elif len(self._failed) == _LOST:
+            raise PredictorError(
+                f"the last {_LOST} jobs failed: {rows[-1].detail or 'no reason is known'}",
+                hint="Is the server there, and able to answer? With --out, the same command goes on with them.",
+            )
+        self._on(1, len(self._jobs))
+
+    def _write(self) -> None:
+        for job, rows in self._failed:
+            self._book.add(job, rows)
+        self._failed.clear()
+
+
+def _about(request: Request, asked: Party, at_once: int) -> About:
     policy = load(request.choice.policy)
     return About(
         suite=request.suite,
@@ -115,7 +191,7 @@ def _about(request: Request, asked: Party) -> About:
         data="" if request.data is None else _digest(request.data),
         verifierd=__version__,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        host=_versions(),
+        host=_versions() | {"at-once": at_once},
     )
 
 
@@ -126,11 +202,23 @@ def _prompts(folder: str | None) -> str:
 
 
 def _digest(path: Path) -> str:
-    """Of a file, or of the names and sizes in a folder."""
+    """Of a file, or of all that a folder holds.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
     state = hashlib.blake2b(digest_size=8)
-    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if file.is_file():
-            state.update(f"{file.name}\0{file.stat().st_size}\0".encode())
+    try:
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file():
+                state.update(f"{file.name}\0{file.stat().st_size}\0".encode(errors="replace"))
+                with file.open("rb") as content:
+                    while part := content.read(1 << 20):
+                        state.update(part)
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be read: {error.strerror or error}", hint="Name a readable file after --data."
+        ) from error
     return state.hexdigest()
 
 
