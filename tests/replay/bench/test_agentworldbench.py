@@ -236,6 +236,26 @@ def test_a_model_and_a_judge_of_servers(tmp_path: Path) -> None:
     assert "our own words" in report.warning
 
 
+def test_a_run_is_judged_later(tmp_path: Path) -> None:
+    """In its file, and by another judge again, whose verdicts are kept apart; the model is asked once."""
+
+    def say(messages: Sequence[dict[str, str]], _times: int) -> str:
+        return verdict(4, 4, 4, 4, 4) if messages[0]["content"].startswith("You judge") else "x"
+
+    with Server(say) as server, Server(lambda _messages, _times: verdict(2, 2, 2, 2, 2)) as other:
+        choice = Choice(predictor="openai", model=ModelConfig(name="m", base_url=server.url))
+        out = tmp_path / "run.jsonl"
+        first = _measured(None, out, choice=choice)
+        asked = len(server.asked)
+        judged = _measured(None, out, choice=choice, given={"judge-url": server.url, "judge-model": "a/b"})
+        again = _measured(None, out, choice=choice, given={"judge-url": other.url, "judge-model": "c"})
+    assert "no judge" in first.warning
+    assert "score_micro" not in first.results
+    assert (asked, len(server.asked), len(other.asked)) == (7, 14, 7)
+    assert (value(judged.results["score_micro"]), value(again.results["score_micro"])) == (75.0, 25.0)
+    assert value(judged.results["answered"]) == value(first.results["answered"])
+
+
 def test_answers_of_a_file_are_judged(tmp_path: Path) -> None:
     """Nobody else is asked, and thoughts are not shown to the judge."""
     with Server(lambda _messages, _times: verdict(2, 2, 2, 2, 2)) as judge:

@@ -30,6 +30,7 @@ from verifierd.types import Step
 __all__ = ("AgentWorldBench", "Parameters", "agentworldbench")
 
 _AT_ONCE = 8
+_JUDGE = ("judge-url", "judge-model", "judge-key-env")
 _SILENT = "silent"
 """Marks a row without a word to judge, which the official evaluation counts as failed."""
 
@@ -76,6 +77,7 @@ class _Way(msgspec.Struct, frozen=True):
 
     @property
     def suffix(self) -> str:
+        """What its names end in."""
         return "" if self.first else f"_{'thinking' if self.thinking else 'direct'}_{self.max_tokens}"
 
 
@@ -88,9 +90,11 @@ class _Task(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
+        """The row's, with the way."""
         return f"{self.case.name}{self.way.suffix}"
 
     def job(self, stage: str) -> str:
+        """What getting it, or judging it, is called; the stage of judging names the judge."""
         return f"{stage} {self.name} {self.run}"
 
 
@@ -116,7 +120,9 @@ def agentworldbench(request: Request) -> Measured:
     choice = msgspec.structs.replace(request.choice, model=model)
     if _answered(found):  # nobody else is asked, so no model is loaded
         choice = msgspec.structs.replace(choice, predictor="scripted")
-    request = msgspec.structs.replace(request, choice=choice)
+    # What was answered stays if it is judged later, or by another one.
+    kept = {name: given for name, given in request.parameters.items() if name not in _JUDGE}
+    request = msgspec.structs.replace(request, choice=choice, parameters=kept)
     return drive(request, lambda asked: AgentWorldBench(asked, parameters, found), at_once=_AT_ONCE)
 
 
@@ -137,11 +143,11 @@ class AgentWorldBench:
         self._ways = [_Way(*way, number == 0) for number, way in enumerate(ways[:1] if self._given else ways)]
         runs = 1 if self._given else request.runs or parameters.runs
         self._tasks = [_Task(case, way, run) for case in found for way in self._ways for run in range(runs)]
-        self._judging = bool(parameters.judge_url)
-        stages = ("infer", "judge") if self._judging else ("infer",)
+        self._verdict = f"judge:{parameters.judge_model}" if parameters.judge_url else ""
+        stages = ("infer", self._verdict) if self._verdict else ("infer",)
         # An answer is judged soon after it was given, but not before those asked for meanwhile.
         ordered = sorted(
-            (number + (_AT_ONCE if stage == "judge" else 0), stage, number)
+            (number + (0 if stage == "infer" else _AT_ONCE), stage, number)
             for number in range(len(self._tasks))
             for stage in stages
         )
@@ -171,7 +177,7 @@ class AgentWorldBench:
         async with AsyncExitStack() as stack:
             if "infer" in left and not self._given:
                 await asked.talk([Message("user", "Say yes.")], Asked(max_tokens=1))
-            if "judge" in left:
+            if self._verdict in left:
                 for domain in {task.case.domain for task in self._tasks}:
                     briefing(domain, self._prompts)
                 self._judge = await stack.enter_async_context(Judge(self._settings()))
@@ -180,7 +186,7 @@ class AgentWorldBench:
     async def run(self, job: str, asked: Party) -> Sequence[Row]:
         """Get an answer, or have one judged."""
         stage, task = self._todo[job]
-        if stage == "judge":
+        if stage != "infer":
             return [await self._graded(task)]
         row = await self._inferred(task, asked)
         self._answers[job] = row
@@ -192,6 +198,7 @@ class AgentWorldBench:
         results: Results = {}
         for way in self._ways:
             tasks = {task.name: task for task in self._tasks if task.way == way}
+            verdicts = {f"{self._verdict}:{name}": task for name, task in tasks.items()}
             given = [row for row in rows if row.case in tasks]
             judged = [
                 Judged(
@@ -201,7 +208,7 @@ class AgentWorldBench:
                     scores=row.scores,
                 )
                 for row in rows
-                if (task := tasks.get(row.case.removeprefix("judge:"))) is not None and row.case not in tasks
+                if (task := verdicts.get(row.case)) is not None
             ]
             found: Results = summary(judged) | answers(given) | {"rows": len(given)}
             results |= {f"{name}{way.suffix}": figure for name, figure in found.items()}
@@ -266,7 +273,7 @@ class AgentWorldBench:
             assert self._judge is not None
             grade, said = await self._judge.grade(task.case.domain, told(task.case), row.said)
         return Row(
-            case=f"judge:{task.name}",
+            case=f"{self._verdict}:{task.name}",
             run=task.run,
             group=task.case.group,
             depth=task.case.depth,
@@ -303,7 +310,7 @@ class AgentWorldBench:
             yield f"scaled down: talks of {parameters.characters:,} characters, answers of {most:,} tokens at most"
         if parameters.rows:
             yield f"at most {parameters.rows:,} rows of each domain"
-        if not self._judging:
+        if not self._verdict:
             yield _NO_JUDGE
         elif self._request.choice.model.prompts is None:
             yield _OWN_JUDGE
