@@ -306,3 +306,30 @@ def test_command_writes_files(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "the script `mine` cannot be read" in done.stderr
+
+
+def test_native_file_tools() -> None:
+    """The native format logs the tools that read and change files, really, and the domain that the script names."""
+    text = (
+        NATIVE.partition("[[trajectory]]")[0]
+        + """
+[[trajectory]]
+name = "edits"
+project = "p"
+domain = "swe"
+moves = [
+  { tool = "Write", input = { file_path = "/home/user/p/f", content = "a\\nb\\n" } },
+  { tool = "Edit", input = { file_path = "/home/user/p/f", old_string = "b", new_string = "c" } },
+  "cat f",
+]
+"""
+    )
+    (data,) = record(load_script(text.encode(), name="n")).values()
+    write, edit, cat = [json.loads(line) for line in data.splitlines()]
+    assert write["action"] == {"tool": "Write", "input": {"file_path": "/home/user/p/f", "content": "a\nb\n"}}
+    assert edit["observation"] == "The file /home/user/p/f has been updated successfully."
+    assert (cat["observation"], cat["exit_code"]) == ("a\nc\n", 0)
+    assert {line["domain"] for line in (write, edit, cat)} == {"swe"}
+    task = text.replace('tool = "Edit"', 'tool = "Task"')
+    with pytest.raises(FormatError, match="`Task`"):
+        record(load_script(task.encode(), name="n"))

@@ -80,7 +80,10 @@ FORMS: Mapping[str, Form] = {
     "status": Form(
         command="git status",
         head=(r"On branch \S+|HEAD detached (?:at|from) \S+",),
-        line=r"|\s+\S.*|[A-Z(n].*",
+        line=(
+            r"|\s+\S.*|Your (?:branch|stash) .*|and have .*|You (?:are|have) .*|No commits yet|nothing .*|no changes .*"
+            r"|(?:Changes|Untracked files|Unmerged paths).*:|All conflicts fixed.*|(?:Last|Next) commands? .*"
+        ),
         least=1,
         holds=(r"nothing to commit.*|Changes .*:|Untracked files:|no changes added to commit.*|Unmerged paths:",),
         before=_REPOSITORY,
@@ -123,6 +126,6 @@ FORMS: Mapping[str, Form] = {
         least=1,
         most=1,
     ),
-    "du": Form(command="du -sh /usr/lib /etc", line=rf"{_SIZE}\s+/(?:usr/lib|etc)|du: cannot .*", least=2),
+    "du": Form(command="du -sh /etc /var/log", line=rf"{_SIZE}\s+/(?:etc|var/log)|du: cannot .*", least=2),
 }
 """The commands, by the names that the suite's document has for them."""
