@@ -140,7 +140,7 @@ class Generalist:
 
 async def _ask(party: Party, question: str, how: Asked) -> Answer:
     """What a model answers; its failure is an answer, too, but that there is no model is not."""
-    speaker = party.speaker
+    speaker = party.speaker()
     step = Step(
         format="native",
         trajectory="generalist",
