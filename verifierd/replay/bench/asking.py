@@ -139,14 +139,13 @@ class Party:
         Raises:
             PredictorError: There is no model, or it failed for good.
         """
-        return await self.speaker.chat(messages, asked)
+        return await self.speaker().chat(messages, asked)
 
-    @property
     def speaker(self) -> Chat:
         """The model.
 
         Raises:
-            PredictorError: There is none, or it cannot be talked to.
+            PredictorError: There is none that can be talked to.
         """
         if self.chat is None:
             raise PredictorError(
