@@ -15,9 +15,23 @@ from verifierd.bundled import root
 from verifierd.composition import Choice
 from verifierd.config import convert, names_file
 from verifierd.errors import ConfigError
+from verifierd.replay.bench.claims import claim
 from verifierd.replay.bench.figures import Results
 
-__all__ = ("ENGINES", "Known", "Measured", "Report", "Request", "Size", "Suite", "load", "measure", "names")
+__all__ = (
+    "ENGINES",
+    "UNASKED",
+    "Known",
+    "Measured",
+    "Report",
+    "Request",
+    "Size",
+    "Suite",
+    "begun",
+    "load",
+    "measure",
+    "names",
+)
 
 Size = Literal["smoke", "full"]
 
@@ -114,8 +128,13 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     rows: Sequence[Any] = ()
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What `bench --json` prints."""
+class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What `bench --json` prints, but for the rows.
+
+    Attributes:
+        claims: Of each published figure, whether it holds, by the rule of `claims.RULE`.
+        rows: The answers behind the figures, of suites that ask for some.
+    """
 
     suite: str
     predictor: str
@@ -126,6 +145,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     published: dict[str, float]
     host: dict[str, Any]
     warning: str
+    claims: dict[str, str] = {}
+    rows: Sequence[Any] = ()
 
 
 def _speed(request: Request) -> Measured:
@@ -157,13 +178,37 @@ def _agentworldbench(request: Request) -> Measured:
     return agentworldbench(request)
 
 
-def _driven(module: str, engine: str) -> Callable[[Request], Measured]:
-    """Asks step by step; the module, which imports this one, is loaded when its turn comes."""
+def _generalist(request: Request) -> Measured:
+    from verifierd.replay.bench.generalist import generalist  # noqa: PLC0415 - it imports this module
+
+    return generalist(request)
+
+
+def _engine(request: Request) -> Measured:
+    from verifierd.replay.bench.engine import engine  # noqa: PLC0415 - it imports this module
+
+    return engine(request)
+
+
+def _three_way(request: Request) -> Measured:
+    from verifierd.replay.bench.threeway import three_way  # noqa: PLC0415 - it imports this module
+
+    return three_way(request)
+
+
+def _driven(module: str, engine: str, *, at_once: int | None = None) -> Callable[[Request], Measured]:
+    """Asks step by step; the module, which imports this one, is loaded when its turn comes.
+
+    Args:
+        module: Where it is.
+        engine: The class.
+        at_once: Jobs at once, where they take time that is measured; None for what the model takes.
+    """
 
     def measured(request: Request) -> Measured:
         from verifierd.replay.bench.drive import drive  # noqa: PLC0415 - it imports this module
 
-        return drive(request, getattr(import_module(f"verifierd.replay.bench.{module}"), engine))
+        return drive(request, getattr(import_module(f"verifierd.replay.bench.{module}"), engine), at_once=at_once)
 
     return measured
 
@@ -171,15 +216,25 @@ def _driven(module: str, engine: str) -> Callable[[Request], Measured]:
 ENGINES: dict[str, Callable[[Request], Measured]] = {
     "agentworldbench": _agentworldbench,
     "alarms": _alarms,
+    "budget": _driven("thinking", "Budget"),
     "closed-loop": _driven("sequences", "ClosedLoop"),
+    "engine": _engine,
+    "generalist": _generalist,
     "plausible": _driven("plausible", "Plausible"),
     "random": _driven("sequences", "Random"),
     "roles": _driven("sequences", "Roles"),
     "scores": _scores,
     "second-domain": _driven("sequences", "SecondDomain"),
     "speed": _speed,
+    "thinking-tax": _driven("thinking", "ThinkingTax", at_once=1),
+    "three-way": _three_way,
 }
 """Who measures: a suite's document names one."""
+
+UNASKED = frozenset({"alarms", "scores", "speed"})
+"""Those that ask for no answers: there is nothing to sample, to limit, to go on with, or to compare in pairs."""
+
+_DATALESS = frozenset({"constrained", "engine", "generalist", "plausible", "speed"})
 
 
 def names() -> list[str]:
@@ -206,6 +261,18 @@ def load(name: str) -> Suite:
             hint=f"Name an existing TOML file, or one of: {', '.join(names())}.",
         ) from error
     return convert(text, name, Suite)
+
+
+def begun(engine: str, request: Request) -> Measured:
+    """Have an engine measure.
+
+    Raises:
+        ConfigError: A parameter or the data is wrong, or it reads none.
+        PredictorError: The predictor cannot start here.
+    """
+    if request.data is not None and engine in _DATALESS:
+        raise ConfigError(f"the suite `{request.suite}` reads no data", hint="Leave --data away.")
+    return ENGINES[engine](request)
 
 
 def measure(
@@ -243,7 +310,8 @@ def measure(
     """
     predictor = choice.predictor or suite.predictor
     model = msgspec.structs.replace(choice.model, name=choice.model.name or suite.model)
-    measured = ENGINES[suite.engine](
+    measured = begun(
+        suite.engine,
         Request(
             parameters={**(suite.smoke if size == "smoke" else suite.full), **given},
             choice=msgspec.structs.replace(choice, predictor=predictor, model=model),
@@ -256,8 +324,9 @@ def measure(
             size=size,
             sampling=sampling,
             on=on,
-        )
+        ),
     )
+    comparable = size == "full" and not measured.warning and "random weights" not in (measured.model or "")
     return Report(
         suite=suite.name,
         predictor=predictor,
@@ -268,6 +337,18 @@ def measure(
         published={name: known.published for name, known in suite.figures.items() if known.published is not None},
         host=_host() | measured.host,
         warning=measured.warning,
+        claims={
+            name: claim(
+                known.published,
+                measured.results.get(name),
+                wanted=known.wanted,
+                unit=known.unit,
+                comparable=comparable,
+            )
+            for name, known in suite.figures.items()
+            if known.published is not None
+        },
+        rows=measured.rows,
     )
 
 
