@@ -43,6 +43,7 @@ _LABEL = 37
 _WIDTH = 160
 _WIDE = 100
 _MOST = 0.5
+_LONG = 0.01
 
 
 def _kinds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
@@ -469,7 +470,7 @@ def _control_table(controls: Mapping[str, Any], found: Mapping[str, Any], bad: s
                 for key, those in (("recall", bad), ("fpr", good))
                 if row[key].value is not None
             ]
-            words.append(Text(f"{spoken} says yes to {' and '.join(hits)}", style="dim"))
+            words.append(Text(f"{spoken} flags {' and '.join(hits)}", style="dim"))
             ranks = ["-", "-"]
         if row["auroc"].value is not None:
             table.add_row(Text(spoken), _number(row["auroc"]), *ranks)
@@ -495,10 +496,12 @@ def _agent(found: Mapping[str, Any]) -> list[RenderableType]:
 
 def _footer(screen: Console, found: Mapping[str, Any]) -> None:
     seconds, simulator = found["seconds"], found["simulator"]
-    price = f"{1000 * seconds['p50']:.2g} ms a step (95 %: {1000 * seconds['p95']:.2g} ms)"
+    half, most = (f"{1000 * seconds[rank]:.{0 if seconds[rank] > _LONG else 1}f}" for rank in ("p50", "p95"))
+    price = f"{half} ms a step (95 %: {most} ms)"
     if found["model"] is not None:
         price += f", {found['tokens']['computed']:.0f} tokens computed a step"
-        price += f"; the simulator failed on {_shown(simulator['failed'], n=True)} steps it was asked about"
+        failed = f"failed on {_shown(simulator['failed'], n=True)} steps" if simulator["asked"] else "was not asked"
+        price += f"; the model {failed}"
     screen.print(Text(f"{price}; {seconds['wall']:.0f} s in all\n", style="dim"))
 
 

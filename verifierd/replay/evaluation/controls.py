@@ -19,10 +19,13 @@ from verifierd.replay.runs import Run
 from verifierd.stages import Asked, Chat, Message
 from verifierd.types import History, Step
 
-__all__ = ("CONTROLS", "Judge", "Past", "Support", "error_words")
+__all__ = ("CONTROLS", "FLAGS", "Judge", "Past", "Support", "error_words")
 
 CONTROLS = ("error_regex", "seen_before", "zlib", "action_support", "judge")
 """Their names, in the order in which they are reported."""
+
+FLAGS = frozenset({"error_regex", "seen_before", "judge"})
+"""Those that say yes or no."""
 
 _ERROR = re.compile(
     r"\b(?:error|failed|failure|fatal|exception|traceback|not found|no such file|denied|cannot|unable)\b", re.IGNORECASE

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from verifierd.calibration import rate as binomial
-from verifierd.replay.evaluation.controls import CONTROLS
+from verifierd.replay.evaluation.controls import CONTROLS, FLAGS
 from verifierd.replay.evaluation.judging import Evaluated, Row, Track
 from verifierd.replay.inject import BENIGN, FAULTS
 from verifierd.replay.labelled import Truth
@@ -312,7 +312,7 @@ def _controls(found: Evaluated, table: Columns, bad: Bools, good: Bools) -> dict
             result[name] = {"value": None, "reason": found.judge or "nothing was asked"}
             continue
         figures: dict[str, Any] = _ranks(table, scores, bad, (bad | good) & told)
-        if set(np.unique(scores[told]).tolist()) <= {0.0, 0.5, 1.0}:  # it says yes or no
+        if name in FLAGS:
             fired = scores > 0.5
             figures["fpr"] = table.groups.share(fired, good & told)
             figures["recall"] = table.groups.share(fired, bad & told)
