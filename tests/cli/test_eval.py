@@ -105,11 +105,11 @@ def test_labels_in_a_file(tmp_path: Path) -> None:
 
 def test_a_table_for_people(log: Path) -> None:
     """Piped it is plain and whole: false alarms first, each kind, the controls; no line ends in blanks."""
-    done = called(log, "--inject", "all", "--predictor", "shell")
+    done = called(log, "--inject", "all")
     lines = done.stdout.splitlines()
 
     assert (done.exit_code, done.stderr) == (0, "")
-    assert lines[0].startswith("shell, no model, policy default@")
+    assert lines[0].startswith("contracts, no model, policy default@")
     assert lines[1].startswith("16 clean steps of 3 trajectories, ")
     assert any(re.match(r"false alarms on clean steps +0 % \(0 to 21\) of 16$", line) for line in lines)
     assert any(line.startswith("role_break ") for line in lines)
