@@ -42,7 +42,7 @@ RECORDED = ("closed-loop", "roles", "second-domain")
 
 def _request(name: str, *, size: Size = "smoke", data: Path | None = None, **more: Any) -> Request:
     suite = load(name)
-    parameters = {**(suite.smoke if size == "smoke" else suite.full), **SMALL.get(name, {}), **more}
+    parameters = {**(suite.smoke if size == "smoke" else suite.full), "characters": 0, **SMALL.get(name, {}), **more}
     return Request(parameters=parameters, choice=Choice(), runs=None, seed=0, say=print, size=size, data=data)
 
 
@@ -113,7 +113,7 @@ def test_a_failing_model_ends_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", RECORDED)
 def test_whoever_knows_is_exact(name: str) -> None:
     """A model that gives the true observations is exact at each step."""
-    more: dict[str, Any] = {"services": 0, "characters": 0} if name == "second-domain" else {}
+    more: dict[str, Any] = {"services": 0} if name == "second-domain" else {}
     engine = ENGINES[name](_request(name, **more))
     rows = _rows(engine, _knowing(name))
     assert all((row.outcome, row.exact, row.normalised) == (Outcome.ANSWERED, True, True) for row in rows)
@@ -130,7 +130,7 @@ def test_sizes_of_the_published_runs() -> None:
         assert len(rows) == steps
         assert _values(engine.figures(rows))["runs_agree" if name == "roles" else "divergence"] == (name == "roles")
         assert engine.warning == ""
-        assert "scaled down" in ENGINES[name](_request(name)).warning
+        assert "scaled down" in ENGINES[name](_request(name, characters=load(name).smoke["characters"])).warning
     suite = load("plausible")
     assert (suite.full["runs"], suite.full["commands"][:3]) == (3, ["ls", "git", "ps"])
 
@@ -159,7 +159,7 @@ def test_an_echo_of_the_command() -> None:
 def test_the_history_is_true_or_ones_own() -> None:
     """Anchored, a wrong answer leaves no trace; in a closed loop the next question holds it."""
     answerer = Answerer(lambda _: ("**Environment Observation:**\nwrong", "", "stop"))
-    engine = ClosedLoop(_request("closed-loop", characters=0))
+    engine = ClosedLoop(_request("closed-loop"))
     rows = _rows(engine, answerer)
     closed, anchored = answerer.talks[: len(rows) // 2], answerer.talks[len(rows) // 2 :]
     assert [message.content for message in closed[1] if message.role == "assistant"] == [
@@ -175,7 +175,7 @@ def test_the_history_is_true_or_ones_own() -> None:
 def test_nothing_is_told_of_the_truth() -> None:
     """The question of a step holds neither its observation nor its status."""
     answerer = Answerer(FAILURES["empty"])
-    rows = _rows(Roles(_request("roles", characters=0)), answerer)
+    rows = _rows(Roles(_request("roles")), answerer)
     for row, talk in zip(rows, answerer.talks, strict=True):
         assert talk[-1].role == "user"
         assert not row.expected.strip() or row.expected not in talk[-1].content
@@ -184,7 +184,7 @@ def test_nothing_is_told_of_the_truth() -> None:
 def test_the_right_environment_is_simulated() -> None:
     """Each domain has its own system prompt, and the form of its answers is shown before they are asked for."""
     answerer = Answerer(FAILURES["empty"])
-    engine = SecondDomain(_request("second-domain", characters=0))
+    engine = SecondDomain(_request("second-domain"))
     rows = _rows(engine, answerer)
     opening = {row.group.partition("-")[0]: talk for row, talk in zip(rows, answerer.talks, strict=True)}
     assert opening["mcp"][0].content.startswith("You are a set of tool servers")
