@@ -26,6 +26,8 @@ _THINKING = "thinking"
 _THOUGHT = "thought"
 _CAP = "cap"
 
+_CUT = (Outcome.UNANSWERED, Outcome.TRUNCATED)
+
 _COUNTED = {
     "role_breaks": Outcome.ROLE_BREAK,
     "unanswered": Outcome.UNANSWERED,
@@ -165,9 +167,9 @@ class Budget:
             for name in ("unanswered", "truncated"):
                 results[f"{name}_{cap}"] = share(under, [row.outcome is _COUNTED[name] for row in under])
             results[f"exact_{cap}"] = share(under, [bool(row.exact) for row in under])
-            results |= {f"{name}_{cap}": figure for name, figure in _costs(under).items() if name == "seconds_median"}
-        cut = (Outcome.UNANSWERED, Outcome.TRUNCATED, Outcome.FAILED)
-        largest = [row for row in rows if row.scores[_CAP] == self._caps[-1] and row.outcome not in cut]
+            if "seconds_median" in (taken := _costs(under)):
+                results[f"seconds_median_{cap}"] = taken["seconds_median"]
+        largest = [row for row in rows if row.scores[_CAP] == self._caps[-1] and row.outcome not in _CUT]
         results |= {f"needed_{name}": figure for name, figure in _costs(largest).items() if name.startswith("tokens")}
         return results | _counted(rows)
 
@@ -202,8 +204,7 @@ async def _asked(asked: Party, case: _Case, how: Asked, run: int, characters: in
         outcome = Outcome.UNANSWERED
     if outcome is Outcome.ROLE_BREAK and answer.text.strip() == case.step.observation.strip():
         outcome = Outcome.ANSWERED  # what really came is no break, whatever it spells
-    cut = outcome in (Outcome.UNANSWERED, Outcome.TRUNCATED, Outcome.FAILED)
-    match = None if cut else matched(answer.text, case.step, history)
+    match = None if outcome in (*_CUT, Outcome.FAILED) else matched(answer.text, case.step, history)
     return Row(
         case=case.name,
         run=run,
@@ -245,12 +246,13 @@ def _measured(rows: Sequence[Row]) -> Results:
     if not rows:
         return {}
     right = {name: share(rows, [bool(getattr(row, name)) for row in rows]) for name in ("exact", "normalised")}
-    return {**right, **_costs([row for row in rows if row.outcome is not Outcome.FAILED])}
+    return {**right, **_costs(rows)}
 
 
 def _costs(rows: Sequence[Row]) -> Results:
-    """Tokens and seconds; a median's interval counts cases, as the runs of one hardly differ."""
+    """Tokens and seconds of what was no failure; a median's interval counts cases, as the runs of one hardly differ."""
     results: Results = {}
+    rows = [row for row in rows if row.outcome is not Outcome.FAILED]
     for name, what in (("tokens", "generated_tokens"), ("seconds", "seconds")):
         by_case: dict[str, list[float]] = {}
         for row in rows:
