@@ -28,6 +28,7 @@ LAYERS = (
         "log",
         "store",
         "labels",
+        "views",
     ),
     ("contracts",),
     ("sources", "adapters", "predictors", "scoring", "sinks"),

@@ -472,8 +472,18 @@ async def test_reading_beside_a_daemon_changes_nothing(tmp_path: Path) -> None:
         assert [found.seq for found in await reader.recent(9)] == [2, 1]
 
 
+def as_third_schema(db: sqlite3.Connection) -> None:
+    """Make a database one as the third schema had it."""
+    db.execute("UPDATE meta SET value = 3 WHERE key = 'schema'")
+    db.execute("DROP TRIGGER verdict_gone")
+    db.execute("DROP INDEX labels_said")
+    db.execute("DROP TABLE placed")
+    db.execute("DROP TABLE activity")
+
+
 def as_second_schema(db: sqlite3.Connection) -> None:
     """Make a database, but for its labels, one as the second schema had it."""
+    as_third_schema(db)
     db.execute("UPDATE meta SET value = 2 WHERE key = 'schema'")
     db.execute("DROP TABLE labels")
     db.execute("DROP TABLE label_lines")

@@ -18,12 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, TypeVarTuple
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, TypeVarTuple
 
 import anyio
 import msgspec
 
-from verifierd import labels
+from verifierd import labels, views
 from verifierd.errors import LabelError, StateError
 from verifierd.labels import Label, LabelLine, Outcome, Saying, Tally, Truth
 from verifierd.types import Alarm, Position, Step, Verdict, VerdictKind
@@ -46,11 +46,15 @@ __all__ = (
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
+P = ParamSpec("P")
 
 DATABASE = "verifierd.db"
-SCHEMA = 3
+SCHEMA = 4
 
 _REPAIR = "verifierd state check says what is damaged, state repair saves what it can, state reset starts anew"
+
+_LOOK_SECONDS = 5.0  # that one look may take
+_LOOK_STEPS = 10_000  # of SQLite's machine, between two looks at the clock
 
 # Rows that one transaction deletes, and pages that one vacuums: commits go on in between.
 _PRUNE_ROWS = 500
@@ -88,6 +92,7 @@ _TABLES = (
     """CREATE TABLE quarantine (
         id INTEGER PRIMARY KEY, path NOT NULL, "offset" INTEGER NOT NULL, length INTEGER NOT NULL,
         reason TEXT NOT NULL, time REAL NOT NULL)""",
+    *views.TABLES,
 )
 
 # What brings a database of each older schema up to the next one.
@@ -110,6 +115,7 @@ _UPGRADES = {
             iif(typeof(note) = 'text', note, quote(note)), time, NULL FROM old""",
         "DROP TABLE old",
     ),
+    3: (*views.TABLES, *views.FILL),  # it knew of no verdict which run it belongs to
 }
 
 _SET_FILE = """INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET
@@ -302,7 +308,9 @@ class Store:
     """The database of a state directory; without a directory, a private temporary one.
 
     Its one connection is used by one thread, in the order of the calls. A call that was begun is finished even if its
-    caller is cancelled.
+    caller is cancelled. A second connection, in a thread of its own, answers what people look up, so that no commit
+    waits for it. It can only read: SQLite before 3.51.3 may damage a database where two connections write or checkpoint
+    at the same instant, and this one never does either.
 
     Args:
         directory: The state directory; made if it is missing. None for a database that vanishes when closed.
@@ -323,6 +331,8 @@ class Store:
         self._clock = clock
         self._thread: ThreadPoolExecutor | None = None
         self._connection: sqlite3.Connection | None = None
+        self._looking: ThreadPoolExecutor | None = None
+        self._eye: sqlite3.Connection | None = None  # which `look` looks through
         self._lock: int | None = None
         self._seq = 0
         self.truth = Truth({})
@@ -343,6 +353,11 @@ class Store:
 
     async def aclose(self) -> None:
         """Close the database and give the directory free. Closing twice is fine."""
+        if self._looking is not None:
+            looking, self._looking = self._looking, None
+            with anyio.CancelScope(shield=True):
+                await asyncio.wrap_future(looking.submit(self._shut))
+            looking.shutdown()
         if self._thread is not None:
             await self._run(self._close)
             self._thread.shutdown()
@@ -500,6 +515,7 @@ class Store:
         if await self._run(self._change, _PRUNE_LABELS, (cut,)):
             await self._run(self._know)
         await self._run(self._change, _PRUNE_ALARMS, ())
+        await self._run(lambda: views.tidy(self._db))
         trajectories = await self._run(self._change, _PRUNE_TRAJECTORIES, (cut,))
         quarantined = await self._run(self._change, "DELETE FROM quarantine WHERE time < ?", (cut,))
         while await self._run(self._vacuum):
@@ -516,6 +532,25 @@ class Store:
         found = [message for (message,) in await self._run(self._all, "PRAGMA integrity_check")]
         return [] if found == ["ok"] else found
 
+    async def look(
+        self, function: Callable[Concatenate[sqlite3.Connection, P], T], *arguments: P.args, **named: P.kwargs
+    ) -> T:
+        """What a function such as those of `views` finds, as of one moment; commits go on meanwhile.
+
+        Raises:
+            StateError: Also, as temporary, if it takes too long.
+        """
+        if self.directory is None or self._read_only:  # what is private to a connection has one connection
+            return await self._run(lambda: function(self._db, *arguments, **named))
+        if self._thread is None:
+            raise StateError(f"{self._name}: is not open")
+        if self._looking is None:
+            self._looking = ThreadPoolExecutor(1, thread_name_prefix="verifierd-look")
+        call = self._looking.submit(lambda: self._guarded(self._look, lambda db: function(db, *arguments, **named)))
+        with anyio.CancelScope(shield=True):
+            result = await asyncio.wrap_future(call)
+        return result  # noqa: RET504 (as below)
+
     async def _run(self, function: Callable[[*Args], T], *arguments: *Args) -> T:
         if self._thread is None:
             raise StateError(f"{self._name}: is not open")
@@ -524,7 +559,28 @@ class Store:
             result = await asyncio.wrap_future(call)
         return result  # noqa: RET504 (mypy thinks that the scope may swallow an exception)
 
-    # What follows runs in the store's thread.
+    # What follows runs in the thread of `look`.
+
+    def _look(self, function: Callable[[sqlite3.Connection], T]) -> T:
+        if self._eye is None:
+            assert self.directory is not None
+            path = (self.directory / DATABASE).absolute()
+            self._eye = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
+            self._eye.execute("PRAGMA query_only = ON")
+        until = time.monotonic() + _LOOK_SECONDS
+        self._eye.set_progress_handler(lambda: time.monotonic() > until, _LOOK_STEPS)
+        self._eye.execute("BEGIN")
+        try:
+            return function(self._eye)
+        finally:
+            self._eye.rollback()  # a reader that lingers would keep the log from being cut
+
+    def _shut(self) -> None:
+        if self._eye is not None:
+            self._eye.close()
+            self._eye = None
+
+    # What follows runs in the store's thread, but for the next three, which both threads use.
 
     def _guarded(self, function: Callable[[*Args], T], *arguments: *Args) -> T:
         try:
@@ -551,6 +607,8 @@ class Store:
                 return StateError(f"{self._name}: the disk is full", hint="free some space", temporary=True)
             case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
                 return StateError(f"{self._name}: {error}", hint="check its owner, mode and file system")
+            case sqlite3.SQLITE_INTERRUPT:
+                return StateError(f"{self._name}: that took too long", hint="ask for less", temporary=True)
             case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
                 return StateError(f"{self._name}: {error}", hint="is another program using it?", temporary=True)
         return StateError(f"{self._name}: {error}", hint=_REPAIR)
@@ -609,6 +667,7 @@ class Store:
                 f"{self._name}: was written by an older verifierd (schema {found[0][0]}, this one writes {SCHEMA})",
                 hint="start `verifierd run` once with this version, which brings it up to date",
             )
+        self._db.create_function("place_key", 3, views.key, deterministic=True)
         for schema in range(found[0][0], SCHEMA):
             with self._transaction() as db:
                 for statement in _UPGRADES[schema]:
@@ -649,6 +708,9 @@ class Store:
         seq = self._seq
         fresh = []
         steps = {verdict.step_id for verdict in batch.verdicts}
+        runs: dict[str, tuple[str, str, int]] = {}
+        for kept in batch.steps:
+            runs.setdefault(kept.step.step_id, (*kept.step.key, kept.run))
         with self._transaction() as db:
             before = labels.tally(db, steps)
             db.executemany(_ADD_STEP, (_step_row(kept, now) for kept in batch.steps))
@@ -666,6 +728,7 @@ class Store:
                 if db.execute(_ADD_VERDICT, row).rowcount:
                     seq += 1
                     fresh.append(numbered)
+            views.add(db, [(_place(runs.get(v.step_id, ("", v.trajectory, 0))), v) for v in fresh], now)
             db.executemany(_ADD_ALARM, (_alarm_row(raised, now) for raised in batch.alarms))
             labels.add(db, batch.labels, now)
             labels.settle(db, fresh)
@@ -876,6 +939,11 @@ def _step_row(kept: StoredStep, now: float) -> tuple[object, ...]:
         now,
         _encode(step),
     )
+
+
+def _place(run: tuple[str, str, int]) -> views.Place:
+    form, trajectory, number = run
+    return views.Place(views.key(*run), form, _bind(trajectory), number)
 
 
 def _alarm_row(raised: Raised, now: float) -> tuple[object, ...]:
