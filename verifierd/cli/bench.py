@@ -136,13 +136,13 @@ def command(
         reports.append(_measured(run, suite, judging, out))
         if not as_json:
             _show(suite, reports[-1])
-    if as_json:
-        documents = [msgspec.structs.replace(report, rows=()) for report in reports]
-        print_json(documents[0] if len(documents) == 1 else documents)
     if page is not None:
         from verifierd.replay.bench.report import of_suites  # noqa: PLC0415 - loads what draws
 
         _write(page, of_suites(list(zip(chosen, reports, strict=True)), command=_asked(), date=_now()))
+    if as_json:
+        documents = [msgspec.structs.replace(report, rows=()) for report in reports]
+        print_json(documents[0] if len(documents) == 1 else documents)
     _fail([report.results for report in reports], conditions)
 
 
@@ -176,6 +176,10 @@ def _compare(paths: Sequence[Path], conditions: Sequence[str], page: Path | None
         runs=named([(str(path), about.predictor, about.model, rows) for path, about, rows in found]),
         results=compared([rows for *_, rows in found]),
     )
+    if page is not None:
+        from verifierd.replay.bench.report import of_runs  # noqa: PLC0415 - loads what draws
+
+        _write(page, of_runs(document, command=_asked(), date=_now()))
     if as_json:
         print_json(document)
     else:
@@ -186,10 +190,6 @@ def _compare(paths: Sequence[Path], conditions: Sequence[str], page: Path | None
             screen.print(Text(f"{run.run}  {run.file}: {who}, {run.rows:,} answers"))
         screen.print()
         _figures(document.results, {})
-    if page is not None:
-        from verifierd.replay.bench.report import of_runs  # noqa: PLC0415 - loads what draws
-
-        _write(page, of_runs(document, command=_asked(), date=_now()))
     _fail([document.results], conditions)
 
 

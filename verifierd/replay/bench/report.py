@@ -24,6 +24,9 @@ from verifierd.replay.statistics import Interval
 __all__ = ("of_runs", "of_suites")
 
 _MOST_ROWS = 12
+_MOST_BESIDE = 8
+"""Rows of a table that stands open beside its picture."""
+
 _OF_A_KIND = 3
 _QUOTED = 240
 
@@ -106,6 +109,8 @@ def _suite(suite: Suite, report: Report) -> Iterator[Section]:
     ]
     who += [[str(name), str(what)] for name, what in report.host.items()]
     three = suite.engine == "three-way"
+    if three:
+        parts.append(Prose(text=f"{report.model or 'nobody'}."))
     parts += _paired(report.results) if three else _pictures(report.results, suite.figures)
     parts.append(_everything(report.results, suite.figures))
     parts.append(Table(caption="Who was asked, and where", head=("What", "Which"), rows=who, folded=True))
@@ -179,6 +184,7 @@ def _bars(title: str, series: Mapping[str, Results], kind: str) -> Chart:
         caption=f"{title}: figures",
         head=("Figure", *(run or "Measured" for run in series)),
         rows=[[_words(name), *(one.figures[place] for one in drawn)] for place, name in enumerate(names)],
+        folded=len(names) > _MOST_BESIDE,
     )
     return Chart(title=title, drawing=drawing, table=table)
 
@@ -208,7 +214,7 @@ def _curves(along: str, kind: str, points: Mapping[str, tuple[str, float, Measur
         caption=f"{_title(kind)} by {along}: figures",
         head=("Figure", along, "Measured"),
         rows=[[_words(family), f"{x:g}", _figure(figure, unit)] for family, x, figure in points.values()],
-        folded=len(points) > _MOST_ROWS,
+        folded=len(points) > _MOST_BESIDE,
     )
     return Chart(title=f"{_title(kind)} by {along}", drawing=drawing, table=table)
 
