@@ -209,12 +209,11 @@ def _digest(path: Path) -> str:
     """
     state = hashlib.blake2b(digest_size=8)
     try:
-        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_file():
-                state.update(f"{file.name}\0{file.stat().st_size}\0".encode(errors="replace"))
-                with file.open("rb") as content:
-                    while part := content.read(1 << 20):
-                        state.update(part)
+        for file in sorted(filter(Path.is_file, path.rglob("*"))) if path.is_dir() else [path]:
+            state.update(f"{file.name}\0{file.stat().st_size}\0".encode(errors="replace"))
+            with file.open("rb") as content:
+                while part := content.read(1 << 20):
+                    state.update(part)
     except OSError as error:
         raise ConfigError(
             f"{path}: cannot be read: {error.strerror or error}", hint="Name a readable file after --data."
