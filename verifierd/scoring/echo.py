@@ -14,24 +14,26 @@ from typing import Any
 
 from verifierd.types import Action, History, ObservationKind, Prediction, Score, Signal, Step
 
-__all__ = ("echoed_call", "echoes")
+__all__ = ("CALLS", "FORM", "echoed_call", "echoes", "spoken")
 
 _WRAPPING = 600  # characters that a spelling may add to the call,
 _SWELLING = 6  # and make of each of its own: `\u0000`
 _MOST = 500  # values of an input; pieces of a text
 _HEAD = 200
 
-# What is said of calls, and hardly of anything else.
-_CALLS = frozenset(
+CALLS = frozenset(
     "action args arguments cmd command function input invoke keystrokes kwargs parameter parameters params recipient "  # noqa: SIM905 - a list of words
     "tool".split()
 )
-# May stand beside it.
-_FORM = frozenset(
+"""What is said of calls, and hardly of anything else."""
+
+FORM = frozenset(
     "antml assistant bash begin block body bot call calls code content end exec execute false fn id index json lang "  # noqa: SIM905
     "language message method name none null operation output python request role run server sh shell start string "
     "terminal text to true type use using value version with xml yaml 0 1".split()
 )
+"""What may stand beside it."""
+
 _PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\WA-Za-z_]+")
 _IDENTITY = re.compile(r"\b(?:call|toolu|tooluse|chatcmpl|fc)[_-][\w.:-]+")
 _BREAK = re.compile(r"\\+[nrt\s]")
@@ -56,21 +58,21 @@ def echoes(action: Action, text: str) -> bool:
     Of a shell tool the whole command must stand in it, and a word that is said of calls. Of another tool its name must,
     too, and all of its input: what was given alone is an answer that a tool may well give.
     """
-    values, keys = _asked(action)
-    if not _may_be(action, text, values, _CALLS | _FORM | keys):
+    values, keys = spoken(action)
+    if not _may_be(action, text, values, CALLS | FORM | keys):
         return False
     read = [*itertools.islice(_pieces(text, values), _MOST + 1)]
     return len(read) <= _MOST and any(_is_call(action, text, [*map(_plain, pieces)]) for pieces in (read, [text]))
 
 
-def _asked(action: Action) -> tuple[set[str], set[str]]:
+def spoken(action: Action) -> tuple[set[str], set[str]]:
     """All values of a call, and the words of the keys of its input."""
     values = {*_leaves(action.input), _plain(action.command or "")} - {""}
     return values, {part for key in _keys(action.input) for part in _parts(key)}
 
 
 def _is_call(action: Action, text: str, pieces: list[str]) -> bool:
-    values, keys = _asked(action)
+    values, keys = spoken(action)
     # A shell's description or time limit may be there or not.
     given = values if action.command is None else {_plain(action.command)}
     for value in sorted(values, key=lambda value: (-len(value), value)):
@@ -79,13 +81,13 @@ def _is_call(action: Action, text: str, pieces: list[str]) -> bool:
     names = (_plain(action.tool), _plain(action.tool.rpartition("__")[2]))
     named = next((name for name in names if name and _taken(name, pieces)), None)
     left = {part for piece in pieces for part in _parts(_IDENTITY.sub(" ", piece))}
-    if not left <= _CALLS | _FORM | keys:
+    if not left <= CALLS | FORM | keys:
         return False
     if action.command is not None:
-        return bool(given and left & _CALLS)
+        return bool(given and left & CALLS)
     if named is None:
         return False
-    said = (left & _CALLS) - keys
+    said = (left & CALLS) - keys
     called = re.search(rf"(?<!\w){re.escape(named)}\s?\(", text) is not None
     return called or (bool(said) and (bool(given) or len(said | left & {"name"}) > 1))
 

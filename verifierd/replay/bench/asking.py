@@ -4,7 +4,7 @@ A model is talked to in the same words by which it predicts; whoever cannot be t
 give an `Answer`, told apart by the same rules.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from functools import cache
@@ -27,6 +27,7 @@ from verifierd.types import Abstain, History, Prediction, Step
 
 __all__ = (
     "Answer",
+    "Grammar",
     "Match",
     "Outcome",
     "Party",
@@ -41,6 +42,9 @@ __all__ = (
 
 Sampling = Literal["greedy", "card"]
 """The likeliest token, or as the model's card says: temperature 0.6, top-p 0.95, top-k 20, with a seed."""
+
+Grammar = Callable[[Step, Asking], str]
+"""Of a step, and of how a model is asked, the grammar of an answer that says what would be observed."""
 
 
 class Outcome(StrEnum):
@@ -102,6 +106,7 @@ class Party:
         predictor: The predictor, or the chain.
         asking: How a model is asked.
         prompts: A folder of system prompts; None for the bundled ones.
+        grammar: What a model's answer to a step is held to; None for nothing.
 
     Attributes:
         name: The chain.
@@ -109,13 +114,21 @@ class Party:
         chat: The model, if it is asked by talking to it; None if the predictor predicts.
     """
 
-    def __init__(self, predictor: Predictor, asking: Asking, prompts: str | None) -> None:
+    def __init__(
+        self, predictor: Predictor, asking: Asking, prompts: str | None, grammar: Grammar | None = None
+    ) -> None:
         self.name = predictor.name
         self.model = predictor.model
         self.chat: Chat | None = predictor if isinstance(predictor, Chat) else None
         self._predictor = predictor
         self._asking = asking
         self._prompts = None if prompts is None else Path(prompts).expanduser()
+        self._grammar = grammar
+
+    def held(self, grammar: Grammar) -> "Party":
+        """The same, held to a grammar where it says what would be observed."""
+        prompts = None if self._prompts is None else str(self._prompts)
+        return Party(self._predictor, self._asking, prompts, grammar)
 
     async def observe(self, history: History, step: Step, asked: Asked, *, characters: int = 0) -> Answer:
         """What would be observed.
@@ -127,6 +140,8 @@ class Party:
             characters: Most of a talk with a model, for a quick look; 0 for no bound.
         """
         if self.chat is not None:
+            if self._grammar is not None:
+                asked = msgspec.structs.replace(asked, grammar=self._grammar(step, self._asking))
             messages = simulating(history, step, self._asking, self._prompts)
             messages = shortened(messages, characters) if characters else messages
             return self.read(await self.talk(messages, asked), step, asked)

@@ -29,6 +29,7 @@ from verifierd.stages import Asked
 from verifierd.types import History, ObservationKind, Origin, Prediction, Record, Step
 
 __all__ = (
+    "FEW",
     "ClosedLoop",
     "Job",
     "Limits",
@@ -48,7 +49,7 @@ __all__ = (
 
 P = TypeVar("P")
 
-_FEW = 10
+FEW = 10
 """Groups below which their resampling says little: the interval is then the binomial one, of single steps."""
 
 _BUCKETS = ((1, 5), (6, 10), (11, 20), (21, 50))
@@ -428,7 +429,7 @@ def costs(rows: Sequence[Row]) -> Results:
 def share(rows: Sequence[Row], hits: Sequence[bool]) -> Interval:
     """How many of some rows are hits; whole trajectories are resampled for its interval where there are enough."""
     groups = [row.group or row.case for row in rows]
-    if len(set(groups)) >= _FEW:
+    if len(set(groups)) >= FEW:
         found = Groups(groups).share(np.array(hits, dtype=np.bool_))
         if found.value is not None and found.low is not None and found.high is not None:
             return Interval(found.value, found.low, found.high, found.n)

@@ -218,6 +218,7 @@ ENGINES: dict[str, Callable[[Request], Measured]] = {
     "alarms": _alarms,
     "budget": _driven("thinking", "Budget"),
     "closed-loop": _driven("sequences", "ClosedLoop"),
+    "constrained": _driven("constrained", "Constrained"),
     "engine": _engine,
     "generalist": _generalist,
     "plausible": _driven("plausible", "Plausible"),
@@ -234,7 +235,7 @@ ENGINES: dict[str, Callable[[Request], Measured]] = {
 UNASKED = frozenset({"alarms", "scores", "speed"})
 """Those that ask for no answers: there is nothing to sample, to limit, to go on with, or to compare in pairs."""
 
-_DATALESS = frozenset({"constrained", "engine", "generalist", "plausible", "speed"})
+_DATALESS = frozenset({"engine", "generalist", "plausible", "speed"})
 
 
 def names() -> list[str]:
