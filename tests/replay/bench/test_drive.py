@@ -170,7 +170,7 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
-    """After kill -9 with answers under way: what was kept is not asked again, and the figures are those of a whole run."""
+    """After kill -9 with answers under way: what was kept is not asked again, the figures are those of a whole run."""
     file = tmp_path / "run.jsonl"
     command = [sys.executable, "-m", "verifierd", "bench", "plausible", "--size", "smoke", "--runs", "15", "--json"]
     command += ["--predictor", "openai", "--model", "m", "--out", str(file)]

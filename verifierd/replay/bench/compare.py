@@ -15,7 +15,7 @@ import numpy as np
 from verifierd.errors import ConfigError
 from verifierd.replay.bench.asking import Outcome
 from verifierd.replay.bench.book import About, Row
-from verifierd.replay.bench.figures import Figure, Results
+from verifierd.replay.bench.figures import Figure, Results, median
 from verifierd.replay.bench.sequences import share
 from verifierd.replay.statistics import Bools, Estimate, Floats, Groups, Interval, mcnemar
 
@@ -132,6 +132,10 @@ def _alone(rows: Sequence[Row]) -> Iterator[tuple[str, Figure]]:
         hits = [hit(row) for row in rows]
         if any(one is not None for one in hits):
             yield name, share(rows, [bool(one) for one in hits])
+    for name, cost in COSTS.items():
+        costs = [known for row in rows if (known := cost(row)) is not None]
+        if costs:
+            yield f"{name}_median", median(costs)
 
 
 def _differences(ones: Sequence[Row], others: Sequence[Row]) -> Iterator[tuple[str, Figure]]:
@@ -144,8 +148,7 @@ def _differences(ones: Sequence[Row], others: Sequence[Row]) -> Iterator[tuple[s
         if not chosen.any():
             continue
         one, other = (np.array([bool(pair[side]) for pair in pairs])[chosen] for side in (0, 1))
-        drawn = Groups([group for group, taken in zip(groups, chosen, strict=True) if taken])
-        yield name, _figure(drawn.difference(other, one))
+        yield name, _difference(one, other, [group for group, here in zip(groups, chosen, strict=True) if here])
         yield f"{name}_mcnemar", mcnemar(one, other)
     for name, cost in {**COSTS, **_scores(ones, others)}.items():
         costs = [(cost(one), cost(other)) for one, other in zip(ones, others, strict=True)]
@@ -167,6 +170,16 @@ def _scores(ones: Sequence[Row], others: Sequence[Row]) -> dict[str, Callable[[R
         for name in sorted(names)
         if len({row.scores[name] for row in (*ones, *others) if name in row.scores}) > 1
     }
+
+
+def _difference(one: Bools, other: Bools, groups: Sequence[str]) -> Figure:
+    """Of shares. Where all pairs came out alike, the interval is that of a share of none or all of so many."""
+    gains = set(other.astype(int) - one.astype(int))
+    if len(gains) > 1:
+        return _figure(Groups(groups).difference(other, one))
+    gain, slack = int(gains.pop()), 1 - 0.025 ** (1 / one.size)
+    low, high = (-slack, slack) if gain == 0 else sorted((float(gain), gain * (1 - 2 * slack)))
+    return Interval(float(gain), low, high, one.size)
 
 
 def _mean(gains: Floats, groups: Sequence[str]) -> Figure:

@@ -59,13 +59,16 @@ def three_way(request: Request) -> Measured:
             for model, one in zip(models, found, strict=True)
         ]
     )
-    results: Results = {}
+    results: Results = {
+        name: figure
+        for name, figure in compared([one.rows for one in found]).items()
+        if "_minus_" in name or name in ("pairs", "unpaired")
+    }
     for run, one in zip(runs, found, strict=True):
         results |= {f"{run.run}_{name}": figure for name, figure in one.results.items()}
-    pairs = {name: figure for name, figure in compared([one.rows for one in found]).items() if name not in results}
     return Measured(
         model="; ".join(f"{run.run}: {run.model or run.predictor}" for run in runs),
-        results=pairs | results,
+        results=results,
         host=found[0].host | {"suite": suite.name},
         warning=found[0].warning,
     )
