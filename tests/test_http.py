@@ -633,8 +633,8 @@ async def test_stops_with_connections_open() -> None:
 @pytest.mark.anyio
 async def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """More connections than we want are closed at once, and requests that do not come are not waited for."""
-    monkeypatch.setattr(http, "_CONNECTIONS", 3)
-    monkeypatch.setattr(http, "_PATIENCE", 0.3)
+    monkeypatch.setattr("verifierd.http.server._CONNECTIONS", 3)
+    monkeypatch.setattr("verifierd.http.server._PATIENCE", 0.3)
     async with anyio.create_task_group() as tasks:
         port = await tasks.start(http.serve, application(), "127.0.0.1", 0)
         streams = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(5)]

@@ -8,10 +8,12 @@ A reload builds all that judges anew and exchanges it between two steps, or leav
 
 import math
 import os
+import resource
+import shutil
 import signal
 import sys
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -24,16 +26,18 @@ from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from verifierd import http
+from verifierd import http, views
 from verifierd.adapters import open_adapter
-from verifierd.composition import Choice, at_once, exchange, judging
+from verifierd.composition import Choice, asks_model, at_once, exchange, judging
 from verifierd.config import Config, SourceConfig, duration
 from verifierd.errors import ConfigError, SourceError, StateError, VerifierdError
 from verifierd.labelfile import MAX_LINE_BYTES, LabelFile
 from verifierd.labels import FORMAT as LABELS
 from verifierd.metrics import Metrics
+from verifierd.notify import Manager, mind
 from verifierd.pipeline import Pipeline, Reading, Shadow
 from verifierd.sanitize import Sanitizer
+from verifierd.sinks.hub import Hub
 from verifierd.sinks.jsonl import JsonlSink
 from verifierd.sinks.recent import Recent
 from verifierd.sources import open_source
@@ -41,14 +45,20 @@ from verifierd.sources.base import look, refusal
 from verifierd.sources.directory import Watcher, nothing_found
 from verifierd.sources.file import FileSource
 from verifierd.stages import Sink
-from verifierd.store import FileState, Store
+from verifierd.store import DATABASE, FileState, Store
 
 __all__ = ("Daemon", "Started")
 
 _STDIN = Path("-")
 _WORKERS = 8
 _READINGS = 512
+_LISTENERS = 1024
+_MOST_FILES = 8192
+_FILES = _READINGS + 256  # descriptors for all else: logs, the database, other connections
 _SETTLE_SECONDS = 2.0
+_START_SECONDS = 600.0  # that opening a large database, or one of an older version, may take
+_LOAD_SECONDS = 3600.0  # that loading a model may take
+_CLOSE_SECONDS = 60.0
 _LABEL_SECONDS = 1.0  # between two looks at label files
 _EXCHANGEABLE = frozenset({"policy", "predictor", "quotes", "grace", "model"})
 """Settings that a reload can change; the others are in use from the start to the end."""
@@ -87,6 +97,7 @@ class _Group:
         self._started = started
         self._span = duration(config.start)
         self.skipped: set[Path] = set()
+        self.looked: float | None = None  # when it last looked for files; None while it is not expected to
         self._sizes: dict[Path, int] = {}
 
     def note(self, paths: Sequence[Path]) -> None:
@@ -154,6 +165,7 @@ class Daemon:
         self._readings: OrderedDict[Path, Reading] = OrderedDict()
         self._busy: dict[Path, float] = {}  # since when nothing more has come, infinite while more may; until settled
         self._gone: list[Path] = []
+        self._unknown: dict[str, Counter[str]] = {}  # in files that are closed
         self._failed = 0
         self._kept = 0
         self._groups = [_Group(source, time.time()) for source in config.sources]
@@ -161,6 +173,10 @@ class Daemon:
         self._label_files = tuple(dict.fromkeys(Path(path).expanduser() for path in config.labels.files))
         self._unlabelled: set[Path] = set()  # label files that cannot be read now
         self._endpoint = state / "endpoint"
+        self._manager = Manager()
+        self._scanned = anyio.Event()
+        self._answered = time.monotonic()  # when the store last did
+        self._judged = 0
 
     async def run(self, *, once: bool = False) -> int:
         """Open everything, run, close everything.
@@ -173,6 +189,8 @@ class Daemon:
             ConfigError: The address is taken, a policy or a predictor is wrong.
             SourceError: With `once`, there is no log at all in what was named.
         """
+        _allow_files()
+        self._manager.starting(_LOAD_SECONDS if asks_model(self._choice) else _START_SECONDS)
         async with AsyncExitStack() as stack:
             store = Store(self._state)
             await store.open()
@@ -188,7 +206,8 @@ class Daemon:
             # Two files, this one and the one before it, are what retention allows.
             jsonl = JsonlSink(self._out, store, max_bytes=self._config.state.retention_bytes // 2)
             await jsonl.open()
-            sinks: tuple[Sink, ...] = (jsonl, recent, *self._extra)
+            hub = Hub(store, limit=_listeners())
+            sinks: tuple[Sink, ...] = (jsonl, recent, hub, *self._extra)
             for sink in sinks:
                 stack.push_async_callback(sink.aclose)
             counts = await store.counts()
@@ -210,7 +229,7 @@ class Daemon:
             if once:
                 await self._once(pipeline, store)
             else:
-                await self._watch(pipeline, store, recent)
+                await self._watch(pipeline, store, recent, hub, sanitizer)
         return self._failed
 
     async def _once(self, pipeline: Pipeline, store: Store) -> None:
@@ -267,14 +286,26 @@ class Daemon:
             self._trouble(path, error)
         return work
 
-    async def _watch(self, pipeline: Pipeline, store: Store, recent: Recent) -> None:
+    async def _watch(self, pipeline: Pipeline, store: Store, recent: Recent, hub: Hub, sanitizer: Sanitizer) -> None:
         send, receive = anyio.create_memory_object_stream[_Job](64)
         stop = anyio.Event()
         async with anyio.create_task_group() as services:
             reload = partial(self._reload, pipeline)
-            url = await self._serve(services, recent, store, reload) if self._config.http.enabled else None
+            console = http.Console(
+                store=store,
+                events=hub,
+                facts=partial(self._facts, pipeline),
+                text=sanitizer.text,
+                unknown=self._unknown_records,
+            )
+            url = await self._serve(services, recent, store, reload, console) if self._config.http.enabled else None
+            services.start_soon(hub.run, partial(http.summary, console))
             services.start_soon(self._housekeeping, store)
+            services.start_soon(self._measuring, pipeline, store)
             services.start_soon(self._lag)
+            services.start_soon(self._ready)
+            services.start_soon(self._answering, store)
+            services.start_soon(partial(mind, self._manager, stale=self._stale, status=self._status))
             services.start_soon(self._labelling, store)
             if self._shadow is not None:
                 services.start_soon(pipeline.shadowing)
@@ -293,12 +324,15 @@ class Daemon:
                     receive.close()
                     self._announce(url)
                     await stop.wait()
+                    self._manager.stopping(self._config.grace + _CLOSE_SECONDS)
                     _log.info("stopping", grace_seconds=self._config.grace)
                     intake.cancel_scope.cancel()
                 work.cancel_scope.deadline = anyio.current_time() + self._config.grace
             services.cancel_scope.cancel()
 
-    async def _serve(self, services: TaskGroup, recent: Recent, store: Store, reload: http.Reload) -> str:
+    async def _serve(
+        self, services: TaskGroup, recent: Recent, store: Store, reload: http.Reload, console: http.Console
+    ) -> str:
         settings = self._config.http
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         app = http.app(
@@ -309,6 +343,7 @@ class Daemon:
             alarms=store,
             labels=store,
             reload=reload,
+            console=console,
             allowed_hosts=(host,),
             private=settings.allow_remote,
         )
@@ -342,6 +377,7 @@ class Daemon:
             VerifierdError: Why everything stayed as it was.
         """
         async with self._reloading:
+            self._manager.reloading()
             try:
                 config, choice = await to_thread.run_sync(self._again)
                 _require_exchangeable(self._config, config)
@@ -353,6 +389,8 @@ class Daemon:
                     "reload_failed", error=known.message, hint=known.hint, exc_info=None if known is error else error
                 )
                 raise known from error
+            finally:
+                self._manager.reloaded()
             self._config, self._choice = config, choice
             self._metrics.reloaded(time.time())
             judge = pipeline.judge
@@ -367,18 +405,34 @@ class Daemon:
 
     async def _intake(self, group: _Group, send: MemoryObjectSendStream[_Job]) -> None:
         """Wait for files that want reading, newest first."""
-        watcher = Watcher(group.files, group.config.exclude, on_trouble=self._trouble, on_vanished=self._gone.append)
+
+        def looked() -> None:
+            group.looked = time.monotonic()
+
+        watcher = Watcher(
+            group.files,
+            group.config.exclude,
+            on_trouble=self._trouble,
+            on_vanished=self._gone.append,
+            on_look=looked,
+        )
         async with send:
             sighting = await to_thread.run_sync(watcher.look)  # unlike `wait` it returns when there is nothing
             for path, error in sighting.troubles:
                 self._trouble(path, error)
             group.note(sighting.ready)
             self._unscanned -= 1
+            if not self._unscanned:
+                self._scanned.set()
             ready: Sequence[Path] = sighting.ready
             while True:
                 for path in _newest_first(ready):
                     await send.send((group, watcher, path))
-                ready = await watcher.wait()
+                looked()
+                try:
+                    ready = await watcher.wait()
+                finally:
+                    group.looked = None  # while workers are busy, and at the end
                 await self._let_go()
 
     async def _pipe(self, group: _Group, stop: anyio.Event, pipeline: Pipeline, store: Store) -> None:
@@ -524,27 +578,37 @@ class Daemon:
                 self._trouble(path, None)
 
     async def _housekeeping(self, store: Store) -> None:
-        """Retention, hourly; what operators look at, every few seconds."""
+        """Retention, hourly."""
         state = self._config.state
-        due = time.monotonic()
         while True:
-            if time.monotonic() >= due:
-                due = time.monotonic() + 3600
-                try:
-                    gone = await store.prune(
-                        max_age_seconds=state.retention_days * 86400, max_bytes=state.retention_bytes, now=time.time()
-                    )
-                    self._metrics.preset(await store.counts())
-                    self._metrics.truth(store.truth)
-                    self._metrics.alarms_open.set(await store.open_alarms())
-                except StateError as error:  # a full disk; what is judged waits for room, too
-                    _log.error("retention_failed", error=error.message, hint=error.hint)
-                else:
-                    if gone.verdicts or gone.steps:
-                        _log.info("retention_pruned", steps=gone.steps, verdicts=gone.verdicts, freed=gone.freed_bytes)
-            self._metrics.source_backlog_bytes.set(sum(r.source.backlog for r in self._readings.values()))
-            self._metrics.source_files_watched.labels("open").set(len(self._readings))
-            self._metrics.source_files_watched.labels("skipped").set(sum(len(g.skipped) for g in self._groups))
+            try:
+                gone = await store.prune(
+                    max_age_seconds=state.retention_days * 86400, max_bytes=state.retention_bytes, now=time.time()
+                )
+                self._metrics.preset(await store.counts())
+                self._metrics.truth(store.truth)
+                self._metrics.alarms_open.set(await store.open_alarms())
+            except StateError as error:  # a full disk; what is judged waits for room, too
+                _log.error("retention_failed", error=error.message, hint=error.hint)
+            else:
+                if gone.verdicts or gone.steps:
+                    _log.info("retention_pruned", steps=gone.steps, verdicts=gone.verdicts, freed=gone.freed_bytes)
+            await anyio.sleep(3600)
+
+    async def _measuring(self, pipeline: Pipeline, store: Store) -> None:
+        """What operators look at and nothing else tells, every few seconds."""
+        metrics = self._metrics
+        while True:
+            metrics.source_backlog_bytes.set(sum(r.source.backlog for r in self._readings.values()))
+            metrics.source_oldest_unverified_timestamp_seconds.set(pipeline.oldest or 0)
+            metrics.source_files_watched.labels("open").set(len(self._readings))
+            metrics.source_files_watched.labels("skipped").set(sum(len(g.skipped) for g in self._groups))
+            with suppress(StateError):  # busy; the figures before stay
+                metrics.alarms(*await store.look(views.budget), self._facts(pipeline).alpha)
+            with suppress(OSError):
+                free, size = await to_thread.run_sync(_room, self._state)
+                metrics.state_free_bytes.set(free)
+                metrics.state_database_bytes.set(size)
             await anyio.sleep(5)
 
     async def _lag(self) -> None:
@@ -553,9 +617,57 @@ class Daemon:
             await anyio.sleep(1)
             self._metrics.event_loop_lag_seconds.set(max(0.0, time.perf_counter() - before - 1))
 
+    async def _ready(self) -> None:
+        await self._scanned.wait()
+        self._manager.ready()
+
+    async def _answering(self, store: Store) -> None:
+        """Ask the store, so that one that hangs shows although there is nothing to commit."""
+        while True:
+            self._judged = await store.last_seq()
+            self._answered = time.monotonic()
+            await anyio.sleep(1)
+
+    def _stale(self, seconds: float) -> list[str]:
+        """The parts of this daemon that have shown no sign of life for so long.
+
+        A full disk is no reason: commits wait for room, and starting anew would not make any.
+        """
+        oldest = time.monotonic() - seconds
+        tailing = [group.looked for group in self._groups if group.looked is not None]
+        return [
+            *(["tailer"] if min(tailing, default=math.inf) < oldest else []),
+            *(["store"] if self._answered < oldest else []),
+        ]
+
+    def _status(self) -> str:
+        """How things are, in one line."""
+        backlog = sum(reading.source.backlog for reading in self._readings.values())
+        return f"following {len(self._readings)} files, {backlog:,} bytes behind; {self._judged:,} verdicts so far"
+
     def _readiness(self) -> tuple[bool, dict[str, object]]:
         scanned = self._unscanned == 0
         return scanned, {"scanned": scanned, "files": len(self._readings)}
+
+    def _facts(self, pipeline: Pipeline) -> http.Facts:
+        judge = pipeline.judge
+        calibration = judge.policy.calibration
+        learnt = None if calibration is None else calibration.learnt
+        return http.Facts(
+            policy=judge.policy.id,
+            predictor=judge.predictor.name,
+            model=judge.predictor.model,
+            quotes=self._choice.quotes or judge.policy.quotes,
+            alpha=None if learnt is None else learnt.alpha,
+        )
+
+    def _unknown_records(self) -> Mapping[str, Mapping[str, int]]:
+        """How often each type of record was met that no adapter knows, since the start, by format."""
+        found = {form: Counter(names) for form, names in self._unknown.items()}
+        for reading in self._readings.values():
+            if reading.adapter is not None:
+                found.setdefault(reading.adapter.format, Counter()).update(reading.adapter.counts.unknown)
+        return {form: dict(names.most_common()) for form, names in sorted(found.items()) if names}
 
     def _announce(self, url: str | None) -> None:
         self._on_started(
@@ -586,6 +698,8 @@ class Daemon:
         reading = self._readings.pop(path, None)
         self._busy.pop(path, None)
         if reading is not None:
+            if reading.adapter is not None:
+                self._unknown.setdefault(reading.adapter.format, Counter()).update(reading.adapter.counts.unknown)
             async with reading.lock:
                 await reading.source.aclose()
 
@@ -600,6 +714,11 @@ class Daemon:
             return path.name.startswith(self._out.name) and path.resolve().parent == self._out.resolve().parent
         except OSError:
             return False
+
+
+def _room(state: Path) -> tuple[int, int]:
+    """Bytes that are free for the state, and that its database takes."""
+    return shutil.disk_usage(state).free, sum(path.stat().st_size for path in state.glob(f"{DATABASE}*"))
 
 
 def _require_exchangeable(now: Config, then: Config) -> None:
@@ -625,6 +744,21 @@ def _fixed(now: msgspec.Struct, then: msgspec.Struct, place: str = "") -> list[s
             continue
         found += _fixed(one, other, f"{key}.") if isinstance(one, msgspec.Struct) else [key]
     return found
+
+
+def _allow_files() -> None:
+    """Let this process open as many files as it may, within reason: macOS begins with 256."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # some systems promise more than they give
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _listeners() -> int:
+    """How many may listen to events, so that there are always files left to open."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _LISTENERS if most == resource.RLIM_INFINITY else max(8, min(_LISTENERS, most - _FILES, most // 2))
 
 
 def _newest_first(paths: Sequence[Path]) -> list[Path]:

@@ -138,6 +138,7 @@ _HISTORY = "SELECT ordinal, body FROM steps WHERE format = ? AND trajectory = ? 
 _VERDICT = "SELECT seq, verdict_id, step_id, trajectory, verdict, time, line FROM verdicts"
 _FOUND = f"""{_VERDICT} WHERE (verdict_id >= ?1 AND verdict_id < ?2) OR (step_id >= ?1 AND step_id < ?2)
     ORDER BY seq LIMIT ?3"""
+_STEP_OF = """SELECT body FROM verdicts JOIN steps USING (step_id) WHERE verdict_id = ? ORDER BY run DESC LIMIT 1"""
 # The trajectory's name as its verdicts show it, which is fit to be shown.
 _ALARM = """SELECT alarms.verdict_id, alarms.format, verdicts.trajectory, alarms.run, step, first_bad, statistic,
     threshold, alarms.time, acknowledged, who, note FROM alarms JOIN verdicts USING (verdict_id)"""
@@ -418,6 +419,19 @@ class Store:
         """The verdict of that id."""
         rows = await self._run(self._all, f"{_VERDICT} WHERE verdict_id = ?", (verdict_id,))
         return _verdict(rows[0]) if rows else None
+
+    async def source_of(self, verdict_id: str) -> tuple[Step, FileState | None] | None:
+        """The step that a verdict is on, and what is known of its file; None if the step is not kept."""
+
+        def found(db: sqlite3.Connection) -> tuple[Step, FileState | None] | None:
+            row = db.execute(_STEP_OF, (verdict_id,)).fetchone()
+            if row is None:
+                return None
+            step = _decode(row[0])
+            files = db.execute("SELECT * FROM files WHERE path = ?", (_bind(step.origin.path),)).fetchall()
+            return step, _file(files[0]) if files else None
+
+        return await self.look(found)
 
     async def find(self, prefix: str, limit: int = 100) -> list[StoredVerdict]:
         """The verdicts whose `verdict_id` or `step_id` begins so, oldest first."""
