@@ -1,5 +1,6 @@
 """The metric series: names, labels, and what moves them."""
 
+import math
 from collections.abc import Iterator
 
 import msgspec
@@ -9,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from verifierd.labels import Label, Outcome, Truth
-from verifierd.metrics import FAULTS, STAGES, Metrics
+from verifierd.metrics import FAULTS, FORMATS, STAGES, Metrics
 from verifierd.redact import KINDS
 from verifierd.replay import inject
 from verifierd.types import (
@@ -193,6 +194,31 @@ def test_reading_is_counted_by_result() -> None:
     assert found["source_records_total{codex,ok}"] == 2
     assert found["source_records_total{codex,too_long}"] == 1
     assert found["source_read_bytes_total{codex}"] == 520
+
+
+def test_unknown_records_are_counted_by_format() -> None:
+    """Only the formats are labels, never what the records are called."""
+    metrics = Metrics()
+    metrics.unknown("codex", 2)
+    metrics.unknown("native", 0)
+    found = samples(metrics)
+
+    assert [found[f"source_unknown_records_total{{{form}}}"] for form in FORMATS] == [0, 0, 2]
+
+
+def test_the_false_alarm_budget() -> None:
+    """Twice as many false alarms as the policy allows are 2; without a calibration, or a trajectory, there is none."""
+    metrics = Metrics()
+    assert math.isnan(samples(metrics)["false_alarm_budget_ratio"])
+
+    metrics.alarms(4, 40, 0.05)
+    found = samples(metrics)
+
+    assert (found["false_alarms"], found["stored_trajectories"]) == (4, 40)
+    assert found["false_alarm_budget_ratio"] == pytest.approx(2)
+    for nothing in ((0, 0, 0.05), (4, 40, None)):
+        metrics.alarms(*nothing)
+        assert math.isnan(samples(metrics)["false_alarm_budget_ratio"])
 
 
 def logged(when: str | None) -> Step:

@@ -1,6 +1,7 @@
 """The one-way flow, on a real store, real sources and real adapters."""
 
 import os
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -716,6 +717,39 @@ async def test_settling_and_reading_at_once_loses_and_doubles_nothing(tmp_path: 
             tasks.start_soon(settle)
             tasks.start_soon(it.follow, opened)
         assert it.order == [("t", n) for n in range(1, 201)]
+
+
+async def test_it_says_since_when_lines_are_judged(tmp_path: Path) -> None:
+    """While a step is judged the pipeline knows since when, and forgets it."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*echo("t", 1)))
+    seen = []
+
+    def script(_: History, __: Step) -> Prediction:
+        seen.append(it.pipeline.oldest)
+        return guess(None)
+
+    before = time.time()
+    async with bench(script=script) as it:
+        assert it.pipeline.oldest is None
+        await it.drain(path)
+        assert it.pipeline.oldest is None
+    assert seen[0] is not None
+    assert before <= seen[0] <= time.time()
+
+
+async def test_records_of_unknown_types_are_counted_once(tmp_path: Path) -> None:
+    """What no adapter knows moves a counter, chunk by chunk, and nothing is lost beside it."""
+    path = tmp_path / "a.jsonl"
+    session = claude("s", [("toolu_1", "true", ""), ("toolu_2", "true", "")])
+    path.write_bytes(jsonl(session[0], {"type": "hologram", "sessionId": "s"}, *session[1:]))
+    async with bench() as it:
+        opened = await it.drain(path)
+        with path.open("ab") as file:
+            file.write(jsonl({"type": "hologram", "sessionId": "s"}, {"type": "tea", "sessionId": "s"}))
+        await it.follow(opened)
+        assert it.count("source_unknown_records_total", format="claude_code") == 3
+        assert len(it.verdicts) == 2
 
 
 async def test_a_damaged_line_is_noted_where_it_stands(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ that nobody foresaw is counted under `other`. So no log, however hostile, makes 
 """
 
 import ctypes
+import math
 import os
 import platform
 import resource
@@ -101,7 +102,9 @@ class Metrics:
         revision: What the build was made from.
     """
 
-    def __init__(self, registry: CollectorRegistry | None = None, *, revision: str = "") -> None:
+    def __init__(  # noqa: PLR0915 - a statement for each series
+        self, registry: CollectorRegistry | None = None, *, revision: str = ""
+    ) -> None:
         self.registry = registry = CollectorRegistry() if registry is None else registry
 
         def counter(name: str, text: str, labels: Sequence[str] = ()) -> Counter:
@@ -142,6 +145,13 @@ class Metrics:
             gauge("source_files_watched", "Log files, by whether they are read.", ["state"]), ("open", "skipped")
         )
         self.source_backlog_bytes = gauge("source_backlog_bytes", "Bytes of open log files not yet read.")
+        self.source_oldest_unverified_timestamp_seconds = gauge(
+            "source_oldest_unverified_timestamp_seconds",
+            "Since when the lines are judged that have been so for longest; 0 where none are.",
+        )
+        self.source_unknown_records_total = Labelled(
+            counter("source_unknown_records_total", "Records of a type that no adapter knows.", ["format"]), FORMATS
+        )
         self.source_read_errors_total = Labelled(
             counter("source_read_errors_total", "Log files that began to fail.", ["reason"]), ("io",)
         )
@@ -235,6 +245,14 @@ class Metrics:
         self.false_positives = gauge("false_positives", "Verdicts off_path on steps labelled on_path.")
         self.false_negatives = gauge("false_negatives", "Verdicts on_path or abstain on steps labelled off_path.")
         self.labels_pending = gauge("labels_pending", "Labels that wait for the verdict on their step.")
+        self.false_alarms = gauge("false_alarms", "Alarms raised at steps labelled on_path.")
+        self.stored_trajectories = gauge("stored_trajectories", "Runs of trajectories in the database.")
+        self.false_alarm_budget_ratio = gauge(
+            "false_alarm_budget_ratio",
+            "False alarms for each trajectory, over the share of clean trajectories that the policy lets alarm; NaN "
+            "where it was not calibrated, or nothing was judged.",
+        )
+        self.false_alarm_budget_ratio.set(math.nan)
         self.label_events_total = Labelled(
             counter("label_events_total", "What was said of steps, by what it did to their truth.", ["action"]),
             _LABEL_ACTIONS,
@@ -256,8 +274,15 @@ class Metrics:
         self.output_write_errors_total = Labelled(
             counter("output_write_errors_total", "Verdicts that a sink could not pass on.", ["reason"]), ("io",)
         )
+        self.notifications_total = Labelled(
+            counter("notifications_total", "Verdicts told to others, by what became of it.", ["kind", "result"]),
+            ("webhook", "command"),
+            ("delivered", "retried", "refused"),
+        )
         self.redactions_total = Labelled(counter("redactions_total", "Secrets taken out of quotes.", ["kind"]), KINDS)
         self.event_loop_lag_seconds = gauge("event_loop_lag_seconds", "How late the event loop last woke up.")
+        self.state_free_bytes = gauge("state_free_bytes", "Bytes that the disk of the state directory has left for us.")
+        self.state_database_bytes = gauge("state_database_bytes", "Bytes of the database and its journal.")
 
     def read(self, format: str, records: Sequence[Record]) -> None:
         """Lines of a log were read; `format` is an adapter's name."""
@@ -270,6 +295,11 @@ class Metrics:
         if records:
             size = sum(record.end - record.origin.offset for record in records)
             self.source_read_bytes_total.labels(format).inc(size)
+
+    def unknown(self, format: str, count: int) -> None:
+        """So many records of a log were of types that its adapter does not know."""
+        if count:
+            self.source_unknown_records_total.labels(format).inc(count)
 
     def step(self, step: Step) -> None:
         """A step is done with, its verdict, if any, committed."""
@@ -342,6 +372,12 @@ class Metrics:
         self.false_positives.set(sum(count for off, label, count in counts if off and label == "on_path"))
         self.false_negatives.set(sum(count for off, label, count in counts if not off and label == "off_path"))
         self.labels_pending.set(truth.pending)
+
+    def alarms(self, false: int, trajectories: int, alpha: float | None) -> None:
+        """How many alarms were false, of how many trajectories, and the share of them that may be; None if any may."""
+        self.false_alarms.set(false)
+        self.stored_trajectories.set(trajectories)
+        self.false_alarm_budget_ratio.set(false / trajectories / alpha if trajectories and alpha else math.nan)
 
     def labelled(self, done: Outcome | None) -> None:
         """Something was said of a step, and this came of it; None: it was refused."""

@@ -240,6 +240,7 @@ class Pipeline:
         self._live: OrderedDict[Strand, _Live] = OrderedDict()
         self._newest: dict[_Key, int] = {}  # the last run of each trajectory that is in memory
         self._claimed: set[str] = set()  # being judged, not yet committed
+        self._under_way: dict[_Chunk, float] = {}
         self._committing = anyio.Lock()
 
     @property
@@ -251,6 +252,11 @@ class Pipeline:
     def judge(self) -> Judge:
         """Who judges the next step."""
         return self._bench.judge
+
+    @property
+    def oldest(self) -> float | None:
+        """Since when the lines are judged that have been so for longest; None if none are."""
+        return min(self._under_way.values(), default=None)
 
     async def exchange(self, judge: Judge) -> None:
         """Have what comes next judged by another one.
@@ -334,7 +340,9 @@ class Pipeline:
             reading.adapter = self._open_adapter(found, path)
             records, reading.waiting = reading.waiting, []
         started = time.perf_counter()
+        known = sum(reading.adapter.counts.unknown.values())
         records, steps = _fed(reading.adapter, records)
+        self._metrics.unknown(reading.adapter.format, sum(reading.adapter.counts.unknown.values()) - known)
         await self._judge_and_commit(reading, records, steps, parse=time.perf_counter() - started)
         took = time.perf_counter() - started
         if took < 0.05:
@@ -363,6 +371,7 @@ class Pipeline:
         if not steps and not records:
             return
         chunk = _Chunk(parse)
+        self._under_way[chunk] = self._clock()
         started = time.perf_counter()
         end = records[-1].end if records else reading.end
         claims: set[str] = set()
@@ -404,6 +413,7 @@ class Pipeline:
                 chunk.took("commit", time.perf_counter() - began)
         finally:
             self._claimed -= claims
+            del self._under_way[chunk]
         reading.end = end
         self._count(reading, records, [kept.step for kept in stored], chunk)
         if chunk.picked:
