@@ -37,7 +37,10 @@ class Constrained:
             raise ConfigError(f"the suite's parameters: `{_MOST}` must be a number of at least 1")
         self._roles = Roles(msgspec.structs.replace(request, parameters=parameters))
         self._grammar = partial(observation, most=most)
-        self.jobs: Sequence[str] = [f"{kind}/{job}" for job in self._roles.jobs for kind in (_FREE, _HELD)]
+        ways = (_FREE, _HELD), (_HELD, _FREE)  # in turn, so that neither is always the first to ask
+        self.jobs: Sequence[str] = [
+            f"{kind}/{job}" for number, job in enumerate(self._roles.jobs) for kind in ways[number % 2]
+        ]
         self.warning = self._roles.warning
 
     @asynccontextmanager
@@ -105,7 +108,8 @@ def _compared(both: Sequence[tuple[Row, Row]]) -> Results:
             results[f"{name}_difference"] = Interval(found.value, found.low, found.high, found.n)
         elif found.value is not None:  # all steps differ alike: nothing varies, and no interval can be told
             results[f"{name}_difference"] = found.value
-        results[f"{name}_p"] = mcnemar(free, held)
+        first = np.array([row.run == 0 for row, _ in both])  # further runs of a step repeat it, and are no evidence
+        results[f"{name}_mcnemar_p"] = mcnemar(free[first], held[first])
     ratios = [
         held.scores[_EACH] / free.scores[_EACH]
         for free, held in both

@@ -20,7 +20,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-MODULES = (
+__all__ = ()
+
+_MODULES = (
     "abc", "array", "bisect", "calendar", "cmath", "collections", "collections.abc", "contextlib", "copy",
     "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "heapq", "itertools", "math", "numbers",
     "operator", "queue", "random", "re", "statistics", "string", "textwrap", "time", "traceback", "types", "typing",
@@ -48,14 +50,14 @@ _KILL, _ALLOW, _DENY = 0x80000000, 0x7FFF0000, 0x00050000 | errno.EPERM
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
 
 
-def main() -> None:
+def _main() -> None:
     """Read the job, lock, run."""
     job = json.load(sys.stdin)
-    for name in MODULES:
+    for name in _MODULES:
         importlib.import_module(name)
     try:
         _limit(job["seconds"])
-        kind = lock()
+        kind = _lock()
         _try_to_leave()
     except (OSError, AttributeError, ValueError) as error:
         _say({"refused": str(error)})
@@ -64,7 +66,7 @@ def main() -> None:
     _say({"answers": _answers(job["code"], job["function"], job["cases"])})
 
 
-def lock() -> str:
+def _lock() -> str:
     """Give up all that reaches beyond this process; the name of what sees to it.
 
     Raises:
@@ -161,5 +163,5 @@ def _say(line: object) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    _main()
     os._exit(0)
