@@ -1,6 +1,7 @@
 """`verifierd bench`: the list, the contract of `--json`, and what it refuses."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,138 @@ def test_the_contract_and_the_table(tmp_path: Path) -> None:
     assert "random weights" in table
     assert "wanted >= 4" in table
     assert "published 6.5" in table
+
+
+def _shell(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """A suite at its smallest, by a predictor that needs no model."""
+    return verifierd("bench", *arguments, "--size", "smoke", "--predictor", "shell")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["roles", "--format", "native"], "--format"),
+        (["roles", "--against", "m"], "--against"),
+        (["roles", "--of", "random"], "--of"),
+        (["speed", "--limit", "3"], "--limit"),
+        (["scores", "--sampling", "card"], "--sampling"),
+        (["alarms", "--model", "m"], "--model"),
+        (["alarms", "--policy", "default"], "--policy"),
+        (["three-way", "--model", "m"], "--against"),
+        (["--list", "--runs", "3"], "--runs"),
+        (["--list", "roles"], "a suite"),
+        (["--compare", "a", "b", "--size", "smoke"], "--size"),
+        (["--compare", "a", "b", "--out", "c"], "--out"),
+        (["roles", "random", "--out", "one.jsonl"], "{suite}"),
+    ],
+)
+def test_options_without_use_are_refused(arguments: list[str], problem: str) -> None:
+    """None is ignored silently."""
+    done = verifierd("bench", *arguments)
+    assert done.returncode == 2
+    assert problem in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["roles", "--fail-if", "exact"], "no condition"),
+        (["--compare", "missing.jsonl", "other.jsonl"], "missing.jsonl"),
+        (["plausible", "--data", "."], "reads no data"),
+        (["roles", "--data", "missing.jsonl"], "missing.jsonl"),
+    ],
+)
+def test_what_cannot_be_done_is_told(arguments: list[str], problem: str) -> None:
+    """In one line and a hint, before anybody is asked."""
+    done = verifierd("bench", *arguments)
+    assert done.returncode not in (0, 2)
+    assert problem in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_suites_write_into_a_folder_and_go_on(tmp_path: Path) -> None:
+    """A file each, or one with the suite in its name; a list of documents, without the rows."""
+    pytest.importorskip("bashkit")
+    first = _shell("roles", "plausible", "--out", tmp_path, "--json")
+    second = _shell("roles", "plausible", "--out", tmp_path / "{suite}.jsonl", "--json")
+
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["plausible.jsonl", "roles.jsonl"]
+    one, other = (json.loads(done.stdout) for done in (first, second))
+    assert [document["suite"] for document in one] == ["roles", "plausible"]
+    assert [document["results"] for document in one] == [document["results"] for document in other]
+    assert "rows" not in one[0]
+    assert one[0]["claims"] == {"role_breaks": "not comparable"}
+
+    conflict = _shell("roles", "--seed", "1", "--out", tmp_path / "roles.jsonl")
+    assert conflict.returncode == 78
+    assert "differs in seed" in conflict.stderr
+
+
+def test_the_first_jobs(tmp_path: Path) -> None:
+    """--limit says so; --runs repeats."""
+    pytest.importorskip("bashkit")
+    done = _shell("roles", "--limit", "1", "--runs", "3", "--json", "--out", tmp_path / "run.jsonl")
+    document = json.loads(done.stdout)
+    assert document["results"]["steps"] == 6
+    assert "the first 1 of 6 jobs" in document["warning"]
+
+
+def test_a_condition_of_one_suite_alone() -> None:
+    """Is tried where its figure was measured, and must be somewhere."""
+    pytest.importorskip("bashkit")
+    assert _shell("roles", "plausible", "--fail-if", "form>=0").returncode == 1
+    assert _shell("roles", "plausible", "--fail-if", "form<0").returncode == 0
+    assert _shell("roles", "--fail-if", "nothing<0").returncode == 78
+
+
+def test_runs_are_compared(tmp_path: Path) -> None:
+    """As a table, as JSON and as a page; runs of other suites are refused."""
+    pytest.importorskip("bashkit")
+    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for file, predictor in zip(files, ("shell", "contracts"), strict=True):
+        verifierd("bench", "roles", "--size", "smoke", "--predictor", predictor, "--out", file)
+    page = tmp_path / "page.html"
+
+    table = verifierd("bench", "--compare", *files)
+    done = verifierd("bench", "--compare", *files, "--json", "--report", page, "--fail-if", "b_minus_a_exact<0")
+
+    assert "b_minus_a_exact_mcnemar" in table.stdout
+    assert str(files[0]) in table.stdout
+    document = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert [run["run"] for run in document["runs"]] == ["a", "b"]
+    assert document["results"]["b_minus_a_exact"].keys() == {"value", "low", "high", "n"}
+    assert "compared" in page.read_text(encoding="utf-8")
+
+    _shell("plausible", "--out", tmp_path / "c.jsonl")
+    refused = verifierd("bench", "--compare", files[0], tmp_path / "c.jsonl")
+    assert refused.returncode == 78
+    assert "differs in suite" in refused.stderr
+    assert verifierd("bench", "--compare", files[0]).returncode == 78
+
+
+def test_the_report(tmp_path: Path) -> None:
+    """Is written beside the table, never over what is read or written otherwise."""
+    pytest.importorskip("bashkit")
+    page, rows = tmp_path / "page.html", tmp_path / "run.jsonl"
+    done = _shell("roles", "--out", rows, "--report", page)
+    assert "role_breaks" in done.stdout
+    assert "What was published, and what was measured" in page.read_text(encoding="utf-8")
+
+    for arguments in (["--report", rows, "--out", rows], ["--report", rows, "--data", rows]):
+        refused = _shell("roles", *arguments)
+        assert refused.returncode == 2
+        assert "--report" in refused.stderr
+    assert verifierd("bench", "roles", "--report", tmp_path / "missing" / "page.html").returncode != 0
+
+
+def test_three_way(tmp_path: Path) -> None:
+    """Several models on one suite, as the command names them."""
+    pytest.importorskip("mlx_lm")
+    options = ("--model", "tiny", "--against", "tiny-attention", "--limit", "1", "--size", "smoke", "--json")
+    done = verifierd("bench", "three-way", "--of", "plausible", *options, "--out", tmp_path / "run.jsonl")
+    document = json.loads(done.stdout)
+    assert [name.partition("@")[0] for name in document["model"].split("; ")] == ["a: tiny", "b: tiny-attention"]
+    assert document["results"]["pairs"] == 1
+    assert "b_minus_a_seconds" in document["results"]
+    assert [file.name for file in sorted(tmp_path.iterdir())] == ["run-1.jsonl", "run-2.jsonl"]

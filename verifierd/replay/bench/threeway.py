@@ -48,9 +48,10 @@ def three_way(request: Request) -> Measured:
             f"the suite `{suite.name}` has no answers that could be compared",
             hint="Take one that asks a model, such as `roles`.",
         )
-    rest = {name: value for name, value in request.parameters.items() if name not in ("suite", "models")}
+    own = dict(request.parameters.get(suite.name, {}))
+    own |= {name: one for name, one in request.parameters.items() if name.startswith("judge-")}
     found = [
-        begun(suite.engine, _request(request, model, number, suite.name, {**getattr(suite, request.size), **rest}))
+        begun(suite.engine, _request(request, model, number, suite.name, {**getattr(suite, request.size), **own}))
         for number, model in enumerate(models, 1)
     ]
     runs = named(
