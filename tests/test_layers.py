@@ -26,6 +26,7 @@ LAYERS = (
         "sanitize",
         "redact",
         "log",
+        "notify",
         "store",
         "labels",
         "views",

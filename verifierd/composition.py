@@ -22,7 +22,7 @@ from verifierd.scoring.contracts import contracts
 from verifierd.stages import Predictor, Sink
 from verifierd.store import Store
 
-__all__ = ("Choice", "at_once", "chain_of", "exchange", "judging")
+__all__ = ("Choice", "asks_model", "at_once", "chain_of", "exchange", "judging")
 
 _CALIBRATE = "Its alarms are as rare as promised only after another `verifierd calibrate`."
 _log = structlog.get_logger(component="composition")
@@ -57,8 +57,16 @@ def at_once(choice: Choice) -> int:
     Raises:
         PolicyError: The policy is missing or wrong.
     """
-    chain = chain_of(choice, policies.load(choice.policy))
-    return choice.model.batch if any(name.strip() in MODELS for name in chain.split(",")) else 1
+    return choice.model.batch if asks_model(choice) else 1
+
+
+def asks_model(choice: Choice) -> bool:
+    """Whether a language model is among those asked.
+
+    Raises:
+        PolicyError: The policy is missing or wrong.
+    """
+    return any(name.strip() in MODELS for name in chain_of(choice, policies.load(choice.policy)).split(","))
 
 
 def chain_of(choice: Choice, policy: policies.Policy) -> str:

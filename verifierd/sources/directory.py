@@ -107,6 +107,7 @@ class Watcher:
         exclude: As for `expand`.
         on_trouble: Told when a path begins to fail, and, with None, when it has recovered; once each.
         on_vanished: Told that a file has gone.
+        on_look: Told after each look of `wait`: a sign of life.
         scan_seconds: How often folders are searched for new files.
         clock: Seconds that never go back.
         wall: Seconds since the epoch, as modification times are.
@@ -119,6 +120,7 @@ class Watcher:
         *,
         on_trouble: Callable[[Path, SourceError | None], None] = lambda _path, _error: None,
         on_vanished: Callable[[Path], None] = lambda _path: None,
+        on_look: Callable[[], None] = lambda: None,
         scan_seconds: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -127,6 +129,7 @@ class Watcher:
         self._unwanted = _matcher(exclude)
         self._on_trouble = on_trouble
         self._on_vanished = on_vanished
+        self._on_look = on_look
         self._scan_seconds = scan_seconds
         self._clock = clock
         self._wall = wall
@@ -169,6 +172,7 @@ class Watcher:
         while True:
             self._wake = anyio.Event()
             sighting = await to_thread.run_sync(self.look)
+            self._on_look()
             for path, error in sighting.troubles:
                 self._on_trouble(path, error)
             for path in sighting.vanished:
