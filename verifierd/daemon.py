@@ -175,7 +175,7 @@ class Daemon:
         self._endpoint = state / "endpoint"
         self._manager = Manager()
         self._scanned = anyio.Event()
-        self._answered = time.monotonic()  # when the store last did
+        self._answered = 0.0  # when the store last did
         self._judged = 0
 
     async def run(self, *, once: bool = False) -> int:
@@ -623,6 +623,7 @@ class Daemon:
 
     async def _answering(self, store: Store) -> None:
         """Ask the store, so that one that hangs shows although there is nothing to commit."""
+        self._answered = time.monotonic()
         while True:
             self._judged = await store.last_seq()
             self._answered = time.monotonic()
