@@ -18,6 +18,7 @@ from verifierd.types import (
     Abstain,
     Action,
     Alarm,
+    Likelihood,
     ObservationKind,
     Origin,
     Prediction,
@@ -595,3 +596,22 @@ def test_a_calibration_of_another_judge_is_told() -> None:
     assert [text.split(" was ")[0] for text in changed.unlike("shell,mlx", "m@1")] == [
         "what else of the policy makes the scores"
     ]
+
+
+def test_a_verdict_keeps_where_a_model_was_surprised() -> None:
+    """Tokens that stand out are kept in their order, the most surprising ones if there are many; else nothing is."""
+    found = Likelihood(starts=(0, 2, 4), surprisal=(0.1, 7.26, 0.5, 3.0))
+    step = _step(observation="abcdef\n")
+    guess = Prediction(predictor="mlx", likelihood=found)
+
+    assert _decide([MATCH], step=step, prediction=guess)[1].surprise == ((2, 4, 7.3), (4, 6, 0.5))
+    assert _decide([MATCH], step=step)[1].surprise is msgspec.UNSET
+    unplaced = Prediction(predictor="mlx", likelihood=Likelihood(surprisal=(1.0, 2.0)))
+    assert _decide([MATCH], step=step, prediction=unplaced)[1].surprise is msgspec.UNSET
+    long = Likelihood(starts=tuple(range(2000)), surprisal=(*(n / 100 for n in range(2000)), 0.0))
+    kept = _decide(
+        [MATCH], step=_step(observation="x" * 2000), prediction=Prediction(predictor="mlx", likelihood=long)
+    )[1].surprise
+    assert isinstance(kept, tuple)
+    assert len(kept) == 500
+    assert kept[0][0] == 1500

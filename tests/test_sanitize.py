@@ -313,3 +313,16 @@ def test_rendered_line_is_one_line() -> None:
     assert text.endswith("\n")
     assert len(text.splitlines()) == 1
     assert msgspec.json.decode(text, type=Verdict) == v
+
+
+def test_surprise_points_at_what_is_shown() -> None:
+    """Places where a model was surprised follow their characters, and those cut away are gone; they move no quote."""
+    observed = f"{KEY} then " + "x" * 5000
+    at = observed.index("then")
+    found = verdict(observed=observed, surprise=((at, at + 4, 7.5), (4500, 4510, 9.0)))
+    short = CLEAN.verdict(found, "short")
+    assert short.observed.startswith("[redacted:")
+    assert isinstance(short.surprise, tuple)
+    assert [(short.observed[start:end], nats) for start, end, nats in short.surprise] == [("then", 7.5)]
+    assert b"surprise" not in render(CLEAN.verdict(found, "off"))
+    assert b"surprise" not in render(CLEAN.verdict(verdict(observed=observed), "full"))

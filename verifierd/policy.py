@@ -6,6 +6,7 @@ It knows nothing of predictors or formats, only of steps, predictions and scores
 import hashlib
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -19,6 +20,7 @@ from verifierd.fusion import Fusion
 from verifierd.types import (
     Abstain,
     Alarm,
+    Likelihood,
     ObservationKind,
     Prediction,
     Score,
@@ -46,6 +48,8 @@ __all__ = (
 )
 
 _KNOWN = 1024
+_STANDS_OUT = 0.5  # nats: a token that the model gave less than three chances in five
+_TOKENS = 500
 _REMEDY = "Mend the value at the place that the message names; policies/README.md explains every key."
 
 DOMAINS = ("terminal", "swe", "mcp", "search", "web", "os", "android")
@@ -381,6 +385,7 @@ def decide(
         action=step.action.text,
         predicted=prediction.text,
         observed=step.observation,
+        surprise=msgspec.UNSET if prediction.likelihood is None else _heat(prediction.likelihood, step.observation),
         predictor=prediction.predictor,
         model=prediction.model,
         policy=policy.id,
@@ -476,6 +481,20 @@ def _over(general: Rules, special: Rules) -> Rules:
     """The general rules with what the special ones say instead."""
     said = {name: value for name in Rules.__struct_fields__ if (value := getattr(special, name)) is not None}
     return msgspec.structs.replace(general, **said)
+
+
+def _heat(found: Likelihood, observation: str) -> tuple[tuple[int, int, float], ...] | msgspec.UnsetType:
+    """The tokens that a verdict keeps the surprise of: those that stand out, in their order, and not too many."""
+    bounds = (*found.starts, len(observation.rstrip()))
+    if len(bounds) != len(found.surprisal):  # the last of which is that of the end
+        return msgspec.UNSET
+    tokens = [
+        (start, end, nats)
+        for (start, end), nats in zip(pairwise(bounds), found.surprisal, strict=False)
+        if nats >= _STANDS_OUT and end > start
+    ]
+    kept = sorted(sorted(tokens, key=lambda token: -token[2])[:_TOKENS])
+    return tuple((start, end, round(nats, 1)) for start, end, nats in kept)
 
 
 def _strongest(violated: Sequence[Score]) -> str:

@@ -98,9 +98,17 @@ class Sanitizer:
         spans = [signal.span for signal in v.signals if signal.span is not None]
         action, predicted, observed = "", None, ""
         places: Sequence[Span | None] = [None] * len(spans)
-        if quotes != "off":
+        surprise = v.surprise
+        if quotes == "off":
+            surprise = msgspec.UNSET
+        else:
             action = self.text(v.action, limit)
-            observed, places = self.quote(v.observed, spans, limit)
+            # It is the signals that the quote is cut around, never a surprise.
+            tokens = [] if surprise is msgspec.UNSET else [(start, end) for start, end, _ in surprise]
+            observed, places = self.quote(v.observed, [*(spans or [(0, 0)]), *tokens], limit)
+            if surprise is not msgspec.UNSET:
+                there = zip(places[len(places) - len(tokens) :], surprise, strict=True)
+                surprise = tuple((*place, nats) for place, (_, _, nats) in there if place is not None)
             if v.predicted is not None:  # shown around the same place, so that a reader can compare
                 predicted = self.quote(v.predicted, spans[:1], limit)[0]
         place = iter(places)
@@ -121,6 +129,7 @@ class Sanitizer:
             action=action,
             predicted=predicted,
             observed=observed,
+            surprise=surprise,
             model=None if v.model is None else self.text(v.model, _NAME),
             origin=replace(v.origin, path=self.text(v.origin.path, _NAME)),
         )

@@ -511,7 +511,8 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the verdict JSONL. `seq` is given by the store when the verdict is committed.
 
-    `detail` says in words why a step was not decided.
+    `detail` says in words why a step was not decided. `surprise` says where in what is observed a model was surprised:
+    start, end and nats of each token that stands out; it is absent where no model said, or nothing is quoted.
 
     `verdict_id` is the digest of step, policy, predictors and model, so a duplicate is visible.
     """
@@ -537,6 +538,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     action: str = ""
     predicted: str | None = None
     observed: str = ""
+    surprise: tuple[tuple[int, int, float], ...] | msgspec.UnsetType = msgspec.UNSET
     predictor: str
     model: str | None = None
     policy: str
