@@ -74,6 +74,19 @@ def test_what_cannot_be_compared_is_refused(models: Sequence[Any], suite: str, p
         _measure(models, suite=suite)
 
 
+def test_parameters_of_the_suite_stand_in_its_table() -> None:
+    """Elsewhere they are refused, not ignored."""
+    with pytest.raises(ConfigError, match="`runs` is none"):
+        measure(load("three-way"), Choice(predictor="shell"), size="smoke", given={"models": ["one", "two"], "runs": 3})
+    with pytest.raises(ConfigError, match="colour"):
+        measure(
+            load("three-way"),
+            Choice(predictor="shell"),
+            size="smoke",
+            given={"models": ["a", "b"], "roles": {"colour": 3}},
+        )
+
+
 def test_data_is_refused_where_the_suite_reads_none(tmp_path: Path) -> None:
     """As without `three-way`."""
     with pytest.raises(ConfigError, match="reads no data"):

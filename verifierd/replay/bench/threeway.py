@@ -48,6 +48,12 @@ def three_way(request: Request) -> Measured:
             f"the suite `{suite.name}` has no answers that could be compared",
             hint="Take one that asks a model, such as `roles`.",
         )
+    for name, one in request.parameters.items():
+        if name not in ("suite", "models") and not name.startswith("judge-") and not isinstance(one, dict):
+            raise ConfigError(
+                f"the suite's parameters: `{name}` is none of `three-way`",
+                hint="What is meant for the suite that it runs belongs into a table of that suite's name.",
+            )
     own = dict(request.parameters.get(suite.name, {}))
     own |= {name: one for name, one in request.parameters.items() if name.startswith("judge-")}
     found = [
