@@ -30,8 +30,8 @@ DEFECTS = Path(__file__).parent / "data" / "config"
 SEE_INIT = "Mend the value at the place that the message names; `verifierd config init` shows every key."
 SOURCE_KEYS = "Known keys there: exclude, format, from, paths."
 CONFIG_KEYS = (
-    "Known keys there: grace, http, labels, log, max-line-bytes, model, policy, predictor, quotes, shadow, sources, "
-    "state."
+    "Known keys there: grace, http, labels, log, max-line-bytes, model, notify, policy, predictor, quotes, shadow, "
+    "sources, state."
 )
 MODEL_KEYS = (
     "Known keys there: api-key-env, base-url, batch, cache-bytes, chunk-tokens, context-tokens, logit-tokens, "
@@ -112,6 +112,29 @@ HTTP_KEYS = "Known keys there: allow-remote, enabled, host, port."
         ("share_nan", "`share` must be from 0 to 1 - at `$.shadow`", SEE_INIT),
         ("kinds_empty", '`kinds` is empty; name at least one, or write "all" - at `$.shadow`', SEE_INIT),
         ("kinds_word", "Invalid enum value 'stale' - at `$.shadow.kinds`", "Known words there: all."),
+        ("notify_both", "either `webhook` or `command` is needed, and not both - at `$.notify[0]`", SEE_INIT),
+        ("notify_nothing", "either `webhook` or `command` is needed, and not both - at `$.notify[0]`", SEE_INIT),
+        (
+            "notify_scheme",
+            "`webhook` must be an address such as `https://example.org/hook` - at `$.notify[0]`",
+            SEE_INIT,
+        ),
+        ("notify_address", "Invalid IPv6 URL - at `$.notify[0]`", SEE_INIT),
+        (
+            "notify_word",
+            "Invalid enum value 'offpath' - at `$.notify[0].on[0]`",
+            "Did you mean `off_path`? Known words there: off_path, on_path, abstain, alarm.",
+        ),
+        (
+            "notify_on_empty",
+            "`on` is empty; name at least one kind of verdict, or `alarm` - at `$.notify[0]`",
+            SEE_INIT,
+        ),
+        ("notify_secret", "`secret-env` is for a `webhook` - at `$.notify[0]`", SEE_INIT),
+        ("notify_timeout", "`timeout` must be above 0, and at most 300 - at `$.notify[0]`", SEE_INIT),
+        ("notify_parallel", "`parallel` must be from 1 to 64 - at `$.notify[0]`", SEE_INIT),
+        ("notify_program", "`command` must be a program and its arguments - at `$.notify[0]`", SEE_INIT),
+        ("notify_twice", "two of `notify` are the same; give each a `name` of its own", SEE_INIT),
         ("max_line_bytes", "`max-line-bytes` must be at least 1024", SEE_INIT),
         ("grace_negative", "`grace` must not be negative", SEE_INIT),
         ("grace_nan", "`grace` must not be negative", SEE_INIT),

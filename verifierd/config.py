@@ -2,6 +2,7 @@
 
 import difflib
 import functools
+import hashlib
 import os
 import re
 import sys
@@ -9,6 +10,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -21,6 +23,7 @@ __all__ = (
     "LabelsConfig",
     "LogConfig",
     "ModelConfig",
+    "NotifyConfig",
     "ShadowConfig",
     "SourceConfig",
     "StateConfig",
@@ -189,6 +192,60 @@ class ShadowConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ValueError('`kinds` is empty; name at least one, or write "all"')
 
 
+class NotifyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """Who is told of verdicts as they come: an address or a program.
+
+    Attributes:
+        webhook: An address that gets each verdict by HTTP, signed, until it takes it.
+        command: A program and its arguments; it gets each verdict on its standard input. One with a separator in its
+            name starts at the settings file, `~` is the home.
+        on: What is told: kinds of verdicts, and `alarm` for those at which a trajectory alarmed.
+        name: Under which is kept how far it was told; by default what it is made of. Renamed, it begins anew.
+        secret_env: The environment variable that holds the webhook's secret; None for the state folder's
+            `webhook-secret`.
+        timeout: Seconds that one request, or one run of the program, may take.
+        parallel: How many programs may run at once. Requests go one after the other.
+    """
+
+    webhook: str | None = None
+    command: tuple[str, ...] = ()
+    on: tuple[Literal["off_path", "on_path", "abstain", "alarm"], ...] = ("off_path", "alarm")
+    name: str | None = None
+    secret_env: str | None = None
+    timeout: float = 10.0
+    parallel: int = 4
+
+    @property
+    def key(self) -> str:
+        """What tells it from the others."""
+        made = self.command if self.webhook is None else (self.webhook,)
+        return self.name or hashlib.blake2b("\0".join(made).encode(), digest_size=8).hexdigest()
+
+    @property
+    def is_open(self) -> bool:
+        """Does it send through a network what others could read there?"""
+        address = urlsplit(self.webhook or "")
+        return address.scheme == "http" and address.hostname not in ("localhost", "127.0.0.1", "::1")
+
+    def __post_init__(self) -> None:
+        if (self.webhook is None) == (not self.command):
+            raise ValueError("either `webhook` or `command` is needed, and not both")
+        if self.webhook is not None:
+            address = urlsplit(self.webhook)
+            if address.scheme not in ("http", "https") or not address.hostname or address.port == 0:
+                raise ValueError("`webhook` must be an address such as `https://example.org/hook`")
+        elif self.secret_env is not None:
+            raise ValueError("`secret-env` is for a `webhook`")
+        elif not self.command[0] or any("\0" in word for word in self.command):
+            raise ValueError("`command` must be a program and its arguments")
+        if not self.on:
+            raise ValueError("`on` is empty; name at least one kind of verdict, or `alarm`")
+        if not 0 < self.timeout <= 300:
+            raise ValueError("`timeout` must be above 0, and at most 300")
+        if not 1 <= self.parallel <= 64:
+            raise ValueError("`parallel` must be from 1 to 64")
+
+
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """The daemon's own log, on standard error.
 
@@ -212,6 +269,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             policy says.
         max_line_bytes: Longer lines are skipped and counted.
         grace: Seconds that steps in flight have at shutdown.
+        notify: Who is told.
         model, http, state, labels, shadow, log: See there.
     """
 
@@ -226,9 +284,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     state: StateConfig = StateConfig()
     labels: LabelsConfig = LabelsConfig()
     shadow: ShadowConfig = ShadowConfig()
+    notify: tuple[NotifyConfig, ...] = ()
     log: LogConfig = LogConfig()
 
     def __post_init__(self) -> None:
+        keys = [told.key for told in self.notify]
+        for told in self.notify:
+            if keys.count(told.key) > 1:
+                raise ValueError("two of `notify` are the same; give each a `name` of its own")
         if self.max_line_bytes < 1024:
             raise ValueError("`max-line-bytes` must be at least 1024")
         if not self.grace >= 0:  # so that `nan` is refused, too
@@ -375,6 +438,12 @@ def _anchored(config: Config, folder: Path) -> Config:
         model=model if model.prompts is None else msgspec.structs.replace(model, prompts=anchor(model.prompts)),
         state=state if state.dir is None else msgspec.structs.replace(state, dir=anchor(state.dir)),
         labels=msgspec.structs.replace(config.labels, files=tuple(map(anchor, config.labels.files))),
+        notify=tuple(
+            msgspec.structs.replace(told, command=(anchor(told.command[0]), *told.command[1:]))
+            if told.command and "/" in told.command[0]
+            else told
+            for told in config.notify
+        ),
     )
 
 

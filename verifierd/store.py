@@ -468,6 +468,15 @@ class Store:
         """The `seq` of the last verdict ever committed; 0 if there was none."""
         return await self._run(lambda: self._seq)
 
+    async def mark(self, name: str) -> int | None:
+        """The `seq` up to which somebody who follows the verdicts has come; None if nobody of that name has."""
+        rows = await self._run(self._all, "SELECT value FROM meta WHERE key = ?", (f"mark:{name}",))
+        return int(rows[0][0]) if rows else None
+
+    async def set_mark(self, name: str, seq: int) -> None:
+        """Note how far somebody has come."""
+        await self._run(self._change, "INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"mark:{name}", seq))
+
     async def counts(self) -> dict[VerdictKind, int]:
         """How many verdicts of each kind are kept."""
         rows = await self._run(self._all, "SELECT verdict, count(*) FROM verdicts GROUP BY verdict")

@@ -31,17 +31,19 @@ def is_struct(kind: Any) -> bool:
 def named(document: Any, place: str = "") -> Iterator[str]:
     """Every key of a TOML document."""
     for name, value in document.items():
-        inner = value[0] if isinstance(value, list) and value and isinstance(value[0], dict) else value
-        if isinstance(inner, dict):
-            yield from named(inner, f"{place}{name}.")
-        else:
+        inner = value if isinstance(value, list) and value else [value]
+        for table in inner:
+            if isinstance(table, dict):
+                yield from named(table, f"{place}{name}.")
+        if not isinstance(inner[0], dict):
             yield f"{place}{name}"
 
 
 def test_the_template_names_every_key() -> None:
     """With its commented keys switched on, the template has all keys of the configuration and no other."""
     switched_on = "\n".join(
-        line.removeprefix("# ") if line.startswith("# ") and " = " in line else line for line in TEMPLATE.splitlines()
+        line.removeprefix("# ") if line.startswith("# ") and (" = " in line or "[[" in line) else line
+        for line in TEMPLATE.splitlines()
     )
     document = tomllib.loads(switched_on)
     assert sorted(named(document)) == sorted(keys(Config))

@@ -66,6 +66,17 @@ share = 0.0                 # of steps on path, from 0 (none) to 1
 kinds = "all"               # or a list of kinds of faults
 seed = 0
 
+# Who is told of verdicts as they come (deploy/README.md): one block each, with a `webhook` or a `command`.
+# [[notify]]
+# webhook = "https://example.org/hook"   # gets each by HTTP, signed, until it takes it
+# on = ["off_path", "alarm"]   # and "on_path", "abstain"
+# secret-env = "NAME"       # the environment variable that holds its secret; default: the state's `webhook-secret`
+# timeout = 10.0            # seconds that a request, or a run of the command, may take
+# [[notify]]
+# command = ["/path", "argument"]   # is started for each, without a shell, with the verdict on its standard input
+# parallel = 4              # of it at once
+# name = "mine"             # under which is kept how far it was told; default: what it is made of
+
 [log]
 level = "info"              # "debug", "info", "warning", "error"
 # json = true               # default: JSON unless standard error is a terminal
