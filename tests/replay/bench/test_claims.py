@@ -25,7 +25,8 @@ from verifierd.replay.statistics import Interval
         (50.0, Interval(60.0, 20.0, 90.0, 50), "", "tokens", "too few"),
         (100.0, 96.0, "", "t/s", "holds"),
         (100.0, 94.0, "", "t/s", "does not hold"),
-        (100.0, 150.0, ">= 1", "t/s", "holds"),
+        (100.0, 150.0, "", "tokens/s", "holds"),
+        (100.0, 150.0, "", "", "does not hold"),
         (5.0, 3.0, "<= 6", "GB", "holds"),
     ],
 )

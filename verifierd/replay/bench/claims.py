@@ -28,8 +28,8 @@ def claim(published: float, figure: Figure | None, *, wanted: str = "", unit: st
     Args:
         published: It.
         figure: What was measured; None if nothing was.
-        wanted: A condition such as `>= 4`, which tells the better side; without one less is better for times, and
-            elsewhere no side is.
+        wanted: A condition such as `>= 4`, which tells the better side; without one less is better for times, more
+            for rates of time, and elsewhere no side is.
         unit: What it is counted in.
         comparable: It was measured as the published one was.
     """
@@ -37,7 +37,11 @@ def claim(published: float, figure: Figure | None, *, wanted: str = "", unit: st
         return "not measured"
     if not comparable:
         return "not comparable"
-    better = 1 if wanted.startswith(">") else -1 if wanted.startswith("<") or unit in ("s", "ms") else 0
+    better = 0
+    if wanted.startswith(">") or unit.endswith("/s"):
+        better = 1
+    elif wanted.startswith("<") or unit in ("s", "ms"):
+        better = -1
     if not isinstance(figure, Interval):
         worse = better * (published - figure) if better else abs(published - figure)
         return "holds" if worse <= _NEAR * abs(published) else "does not hold"

@@ -78,9 +78,10 @@ def _claims(found: Sequence[tuple[Suite, Report]]) -> Section:
     for suite, report in found:
         for name, published in report.published.items():
             known = suite.figures[name]
-            claimed = About(name=f"{suite.name}: {_words(name)}", about=f"{known.says} ({known.source})")
+            counted = f", {known.unit}" if known.unit else ""
+            claimed = About(name=f"{suite.name}: {_words(name)}{counted}", about=f"{known.says} ({known.source})")
             measured = report.results.get(name)
-            unit = "plain" if measured is None else _unit(name, measured, known)
+            unit = "share" if measured is None and not known.unit else _unit(name, measured or 0, known)
             share = unit == "share" and 0 <= published <= 1
             rows.append(
                 [
