@@ -39,6 +39,8 @@ from verifierd.pipeline import Pipeline, Reading, Shadow
 from verifierd.sanitize import Sanitizer
 from verifierd.sinks.hub import Hub
 from verifierd.sinks.jsonl import JsonlSink
+from verifierd.sinks.notify import open_outbox
+from verifierd.sinks.outbox import Outbox
 from verifierd.sinks.recent import Recent
 from verifierd.sources import open_source
 from verifierd.sources.base import look, refusal
@@ -173,6 +175,7 @@ class Daemon:
         self._label_files = tuple(dict.fromkeys(Path(path).expanduser() for path in config.labels.files))
         self._unlabelled: set[Path] = set()  # label files that cannot be read now
         self._endpoint = state / "endpoint"
+        self._outboxes: list[Outbox] = []
         self._manager = Manager()
         self._scanned = anyio.Event()
         self._answered = 0.0  # when the store last did
@@ -210,6 +213,11 @@ class Daemon:
             sinks: tuple[Sink, ...] = (jsonl, recent, hub, *self._extra)
             for sink in sinks:
                 stack.push_async_callback(sink.aclose)
+            for told in self._config.notify:
+                outbox = await open_outbox(told, store=store, metrics=self._metrics, secret=self._webhook_secret)
+                stack.push_async_callback(outbox.aclose)
+                self._outboxes.append(outbox)
+            sinks = (*sinks, *self._outboxes)
             counts = await store.counts()
             self._metrics.preset(counts)
             self._metrics.truth(store.truth)
@@ -228,6 +236,9 @@ class Daemon:
             self._metrics.reloaded(time.time())
             if once:
                 await self._once(pipeline, store)
+                async with anyio.create_task_group() as telling:
+                    for outbox in self._outboxes:
+                        telling.start_soon(outbox.finish, self._config.grace)
             else:
                 await self._watch(pipeline, store, recent, hub, sanitizer)
         return self._failed
@@ -303,6 +314,8 @@ class Daemon:
             services.start_soon(self._housekeeping, store)
             services.start_soon(self._measuring, pipeline, store)
             services.start_soon(self._lag)
+            for outbox in self._outboxes:
+                services.start_soon(outbox.run)
             services.start_soon(self._ready)
             services.start_soon(self._answering, store)
             services.start_soon(partial(mind, self._manager, stale=self._stale, status=self._status))
@@ -669,6 +682,9 @@ class Daemon:
             if reading.adapter is not None:
                 found.setdefault(reading.adapter.format, Counter()).update(reading.adapter.counts.unknown)
         return {form: dict(names.most_common()) for form, names in sorted(found.items()) if names}
+
+    def _webhook_secret(self) -> bytes:
+        return http.token(self._state / "webhook-secret").encode()
 
     def _announce(self, url: str | None) -> None:
         self._on_started(

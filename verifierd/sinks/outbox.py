@@ -136,6 +136,14 @@ class Outbox:
                 await anyio.sleep(self._pause)
                 self._stir.set()
 
+    async def finish(self, seconds: float) -> None:
+        """Deliver what can be delivered in that time; the rest waits for the next start."""
+        with anyio.move_on_after(seconds):
+            try:
+                await self.flush()
+            except StateError as error:
+                _log.error("notify_stalled", target=self._courier.target, error=error.message, hint=error.hint)
+
     async def flush(self) -> None:
         """Deliver all that is due now, however long it takes.
 
