@@ -21,6 +21,7 @@ from verifierd.composition import Choice
 from verifierd.config import Config, SourceConfig, default_state, duration, read, with_sources
 from verifierd.daemon import Daemon, Started
 from verifierd.errors import ConfigError
+from verifierd.logfile import open_log
 from verifierd.replay.shadow import Injector
 from verifierd.replay.summary import Summary
 from verifierd.sanitize import plain
@@ -40,6 +41,12 @@ __all__ = ("command",)
 @click.option("--state", type=click.Path(path_type=Path), metavar="DIR", help="Database, lock, token and verdicts.")
 @click.option("--from", "start", metavar="beginning|end|DURATION", help="Which sessions to read; 24h without PATH.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Of the admin endpoint; 0 takes a free one.")
+@click.option(
+    "--log-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the log there instead of on standard error; at 10 MB it becomes FILE.1.",
+)
 @judging_options
 @json_option
 def command(
@@ -50,6 +57,7 @@ def command(
     state: Path | None,
     start: str | None,
     port: int | None,
+    log_file: Path | None,
     judging: Judging,
     as_json: bool,
 ) -> None:
@@ -79,7 +87,8 @@ def command(
     where = (state or Path(settings.state.dir or default_state())).expanduser()
     summary = Summary()
     screen = console(stderr=True)
-    log.setup(level=settings.log.level, json=settings.log.json)
+    stream = None if log_file is None else open_log(log_file)
+    log.setup(level=settings.log.level, json=settings.log.json, stream=stream)
     sinks: list[Sink] = [summary, _Screen(screen) if screen.is_terminal else Events()]
     daemon = Daemon(
         settings,
@@ -87,7 +96,7 @@ def command(
         state=where,
         out=judging.out or where / "verdicts.jsonl",
         sinks=sinks,
-        on_started=lambda started: _welcome(screen, started, once=once),
+        on_started=lambda started: _welcome(screen, started, log_file, once=once),
         again=lambda: settled(read(config)),
         shadow=Injector(settings.shadow) if settings.shadow.share else None,
     )
@@ -181,7 +190,7 @@ def _overridden(
     return settings
 
 
-def _welcome(screen: Console, started: Started, *, once: bool) -> None:
+def _welcome(screen: Console, started: Started, log_file: Path | None, *, once: bool) -> None:
     if not screen.is_terminal:
         structlog.get_logger(component="daemon").info(
             "started",
@@ -199,7 +208,7 @@ def _welcome(screen: Console, started: Started, *, once: bool) -> None:
         ("metrics", f"{started.url}/metrics" if started.url else None),
         ("recent", f"{started.url}/api/verdicts" if started.url else None),
         ("state", str(started.state)),
-        ("log", "here"),
+        ("log", "here" if log_file is None else str(log_file)),
     ):
         if value is not None:
             screen.print(Text.assemble((f"{name:>9}  ", "dim"), plain(value)), soft_wrap=True)
