@@ -21,11 +21,15 @@ _COMMANDS = {
     "calibrate": "Learn thresholds from clean trajectories and write a policy.",
     "bench": "Run benchmarks: what predictors cost and can do.",
     "label": "Say whether a step was really on path: the truth that the error rates are measured by.",
+    "top": "Watch the daemon in this terminal: trajectories, verdicts, figures; label steps.",
+    "hook": "For an agent's own hook: tell it if what a tool just answered is off path.",
     "explain": "Say in plain words what a verdict rests on.",
     "inspect": "Say what is in logs: formats, trajectories, steps, kinds. Predicts nothing.",
     "doctor": "Say what works on this machine, what does not, and how to mend it.",
     "config": "Write a configuration to start from, or check one.",
     "policies": "List the bundled policies, or explain one.",
+    "service": "Have the daemon run whenever you are logged in.",
+    "state": "Check, repair, reset or purge what the daemon keeps.",
     "contracts": "List what every real step must obey, or measure it on clean logs.",
 }
 

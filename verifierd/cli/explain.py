@@ -21,7 +21,7 @@ from verifierd.sanitize import Sanitizer, plain
 from verifierd.store import Store, StoredAlarm
 from verifierd.types import Abstain, ObservationKind, Signal, Verdict, VerdictKind
 
-__all__ = ("command",)
+__all__ = ("Explanation", "command", "policy_of")
 
 _CANDIDATES = 5  # verdicts named where a prefix fits several
 
@@ -100,11 +100,11 @@ def command(*, identity: str, state: Path | None, verdicts: Path | None, policy_
     given = policies.load(policy_name) if policy_name is not None else None
     if verdicts is not None:
         verdict = _the_one(_in_file(verdicts, identity), identity, str(verdicts))
-        _Explanation(console(), verdict, _policy(verdict, given)).show()
+        Explanation(console(), verdict, policy_of(verdict, given)).show()
         return
     where = (state or default_state()).expanduser()
     verdict, alarm, labels = anyio.run(_in_state, where, identity)
-    _Explanation(console(), verdict, _policy(verdict, given), alarm, labels).show()
+    Explanation(console(), verdict, policy_of(verdict, given), alarm, labels).show()
 
 
 async def _in_state(where: Path, identity: str) -> tuple[Verdict, StoredAlarm | None, list[Label]]:
@@ -161,7 +161,7 @@ def _the_one(found: Sequence[Verdict], identity: str, where: str) -> Verdict:
     return found[-1]
 
 
-def _policy(verdict: Verdict, given: Policy | None) -> Policy | None:
+def policy_of(verdict: Verdict, given: Policy | None = None) -> Policy | None:
     """The very policy that decided, if it is still to be found.
 
     Raises:
@@ -178,7 +178,7 @@ def _policy(verdict: Verdict, given: Policy | None) -> Policy | None:
     return given if given is not None and given.id == verdict.policy else None
 
 
-class _Explanation:
+class Explanation:
     """Prints a verdict, part by part."""
 
     def __init__(

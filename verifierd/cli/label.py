@@ -17,7 +17,7 @@ from verifierd.labels import LABELS, UNDO, Saying, answer
 from verifierd.sanitize import plain
 from verifierd.store import DATABASE, Store
 
-__all__ = ("command",)
+__all__ = ("command", "user")
 
 _SECONDS = 30.0  # that a daemon has for its answer
 _TRUTHS = {"on_path": "on path", "off_path": "off path", "unsure": "unsure"}
@@ -39,7 +39,7 @@ def command(*, identity: str, label: str, by: str | None, note: str, state: Path
     """
     where = (state or default_state()).expanduser()
     word = cast("Literal['on_path', 'off_path', 'unsure', 'undo']", label)
-    name = _user() if by is None else by
+    name = user() if by is None else by
     # An argument may be bytes that are no text, which JSON cannot hold.
     said = Saying(id=plain(identity), label=word, by=plain(name), note=plain(note))
     done = anyio.run(_say, where, said)
@@ -109,7 +109,8 @@ def _who(label: Mapping[str, Any]) -> str:
     return str(label["by"]) or {"data": "the log itself", "file": "a label file"}.get(label["source"], "somebody")
 
 
-def _user() -> str:
+def user() -> str:
+    """The name of whoever runs this, or none."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a container's user may have no name

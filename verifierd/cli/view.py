@@ -36,7 +36,7 @@ __all__ = (
 )
 
 STYLES = {VerdictKind.ON_PATH: "green", VerdictKind.OFF_PATH: "bold red", VerdictKind.ABSTAIN: "dim"}
-_MARKS = {VerdictKind.ON_PATH: "✓", VerdictKind.OFF_PATH: "✗", VerdictKind.ABSTAIN: "·"}
+MARKS = {VerdictKind.ON_PATH: "✓", VerdictKind.OFF_PATH: "✗", VerdictKind.ABSTAIN: "·"}
 _MOST_LINES = 24
 _MOST_SIGNALS = 4
 _MOST_TOOLS = 12
@@ -73,7 +73,7 @@ def print_json(document: object) -> None:
 
 def line(verdict: Verdict) -> Text:
     """One step on one line; print it with `print_line`."""
-    text = Text(f"{_MARKS[verdict.verdict]} ", style=STYLES[verdict.verdict])
+    text = Text(f"{MARKS[verdict.verdict]} ", style=STYLES[verdict.verdict])
     text.append(f"{short(verdict.trajectory)} #{verdict.step}", style="cyan")
     if verdict.verdict is VerdictKind.ABSTAIN:
         text.append(f"  {verdict.reason}", style="dim")
@@ -230,7 +230,7 @@ def summary_table(document: Mapping[str, Any]) -> RenderableType:
     ]
     for kind in VerdictKind:
         count = document["verdicts"][kind.value]
-        row = Text(f"{_MARKS[kind]} {kind.value.replace('_', ' '):9}", style=STYLES[kind] if count else "dim")
+        row = Text(f"{MARKS[kind]} {kind.value.replace('_', ' '):9}", style=STYLES[kind] if count else "dim")
         row.append(f"{count:>7,} {share(count, steps):>6}", style="default")
         if kind is VerdictKind.ABSTAIN and reasons:
             row.append(f"  {reasons}", style="dim")
