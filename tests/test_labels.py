@@ -1,7 +1,7 @@
 """Labels: which one holds, which wait, and what they do to the truth of verdicts."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from verifierd.errors import LabelError
-from verifierd.labels import Label, Saying, holds
+from verifierd.labels import Label, Saying, answer, holds
 from verifierd.metrics import Metrics
 from verifierd.store import Commit, Store
 from verifierd.types import Origin, Verdict, VerdictKind, digest
@@ -200,13 +200,16 @@ async def test_ids_that_mean_nothing_or_too_much_are_refused() -> None:
 
 @pytest.mark.anyio
 async def test_a_time_that_is_given_is_kept_unless_it_is_to_come() -> None:
-    """A file may say of yesterday; nobody can say anything tomorrow."""
+    """A file may say of yesterday; nobody can say anything tomorrow, or in a year that no calendar shows."""
     it = verdict(1)
     async with Store(clock=lambda: 1000.0) as store:
         await store.commit(Commit(verdicts=[it]))
         for seconds in (500, 2000):
             await store.label(say(it, "off_path", time=datetime.fromtimestamp(seconds, UTC)))
-        assert [label.time for label in await store.labels(it.step_id)] == [500.0, 1000.0]
+        first = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))
+        done = await store.label(say(it, "off_path", time=first))
+        assert [label.time for label in await store.labels(it.step_id)] == [500.0, 1000.0, 0.0]
+        assert answer(done)["label"]["time"] == "1970-01-01T00:00:00.000Z"
 
 
 @pytest.mark.anyio

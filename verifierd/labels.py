@@ -111,7 +111,7 @@ class Saying(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         label: The truth, or `undo` to take back what was said last.
         by: Who says it.
         note: Why.
-        time: When it was said, with its zone; now, if it is missing.
+        time: When it was said, with its zone, since 1970; now, if it is missing.
     """
 
     id: str
@@ -221,7 +221,8 @@ def say(db: sqlite3.Connection, said: Saying, source: str, now: float) -> Outcom
             target=target,
             by=plain(said.by)[:_WHO],
             note=_note(said.note),
-            time=now if said.time is None else min(said.time.timestamp(), now),
+            # Not to come, and not so long ago that no calendar has it in every zone.
+            time=now if said.time is None else max(0.0, min(said.time.timestamp(), now)),
         )
         db.execute(_ADD, (target, step_id, label.label, source, label.by, label.note, label.time))
     line, judged = db.execute(_JUDGED, (step_id,)).fetchone() or (None, 0.0)
