@@ -220,12 +220,20 @@ def test_every_figure_that_the_hint_names_can_be_a_condition(tmp_path: Path) -> 
     assert (done.exit_code, done.stderr) == (0, "")
 
 
+def test_a_kind_that_is_named_twice_is_injected_once(log: Path) -> None:
+    """Cases counted twice would make the intervals too narrow."""
+    once, twice = (json.loads(called(log, "--inject", kinds, "--json").stdout) for kinds in ("empty", "empty,empty"))
+
+    assert once["by_kind"] == twice["by_kind"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         ((), 2, "nothing is known of these steps"),
         (("--inject", "nonsense"), 2, "no change is called `nonsense`"),
         (("--inject", "all", "--rate", "0"), 2, "--rate"),
+        (("--inject", "all", "--rate", "nan"), 2, "nan is no number"),
         (("--inject", "all", "--labels", "missing.jsonl"), 1, "missing.jsonl"),
         (("--inject", "all", "--compare", "nobody"), 78, "no policy is called `nobody`"),
         (("--inject", "all", "--out", "."), 78, "cannot be written"),

@@ -14,7 +14,7 @@ from rich.text import Text
 from verifierd import log
 from verifierd.calibration import Rate, required
 from verifierd.cli.inputs import Troubles, expand_inputs, spare
-from verifierd.cli.options import Judging, json_option, judging_options, reworded
+from verifierd.cli.options import Judging, Share, json_option, judging_options, reworded
 from verifierd.cli.view import bar, console, counted, print_json
 from verifierd.config import names_file
 from verifierd.errors import StateError
@@ -24,10 +24,8 @@ from verifierd.replay.runs import Group, Run, runs
 __all__ = ("command",)
 
 
-class _Share(click.FloatRange):
+class _Share(Share):
     """A number above 0 and below 1."""
-
-    name = "share"
 
     def __init__(self) -> None:
         super().__init__(0, 1, min_open=True, max_open=True)
@@ -54,7 +52,7 @@ class _Share(click.FloatRange):
 )
 @click.option(
     "--trim",
-    type=click.FloatRange(0, 0.5, max_open=True),
+    type=Share(0, 0.5, max_open=True),
     default=0.0,
     show_default=True,
     metavar="SHARE",

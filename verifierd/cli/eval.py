@@ -19,7 +19,7 @@ from rich.text import Text
 
 from verifierd import log
 from verifierd.cli.inputs import Troubles, expand_inputs, spare
-from verifierd.cli.options import Judging, json_option, judging_options, reworded
+from verifierd.cli.options import Judging, Share, json_option, judging_options, reworded
 from verifierd.cli.view import bar, console, counted, one_line, print_json
 from verifierd.composition import Choice, chain_of
 from verifierd.errors import ConfigError, SourceError, StateError
@@ -50,7 +50,7 @@ def _kinds(_context: click.Context, _parameter: click.Parameter, value: str | No
     """Names of changes, joined by commas, or `all`."""
     if value is None or value == "all":
         return None if value is None else _KINDS
-    names = tuple(name.strip() for name in value.split(","))
+    names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))  # each once: cases are counted
     if unknown := [name for name in names if name not in _KINDS]:
         raise click.BadParameter(f"no change is called `{', '.join(unknown)}`; known ones: all, {', '.join(_KINDS)}")
     return names
@@ -69,7 +69,7 @@ def _kinds(_context: click.Context, _parameter: click.Parameter, value: str | No
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=Share(0, 1, min_open=True),
     default=1.0,
     show_default=True,
     metavar="R",
@@ -384,6 +384,7 @@ def _headline(found: Mapping[str, Any]) -> list[Text]:
         ("faults seen", found["recall"], ""),
         ("faults seen that could be known", found["recall_if_known"], ""),
         ("clean steps not decided", found["abstention"], ""),
+        ("clean steps with a hint", found["hinted"], "stale, foreign or injection, which decide nothing"),
         ("clean trajectories that alarm", found["alarms"]["false"], _alpha(found)),
     ]
     rows += [
@@ -418,15 +419,18 @@ def _alpha(found: Mapping[str, Any]) -> str:
 
 
 def _kind_table(found: Mapping[str, Any], *, wide: bool) -> RenderableType:
-    table = _table("fault", "cases", "seen", "if known", "abstained", *(("AUROC", "error regex") if wide else ()))
+    more = ("hint", "AUROC", "error regex") if wide else ()
+    table = _table("fault", "cases", "seen", "if known", "abstained", *more)
     for kind, row in found["by_kind"].items():
         ranks = (_number(row["auroc"]), _number(row["controls"]["error_regex"])) if wide else ()
+        hint = (_shown(row["hinted"], interval=False),) if wide else ()
         table.add_row(
             Text(one_line(kind), style="" if row["counted"] else "dim"),
             f"{row['n']:,}",
             _shown(row["recall"]),
             _shown(row["recall_if_known"]),
             _shown(row["abstention"], interval=False),
+            *hint,
             *ranks,
         )
     return table
@@ -480,7 +484,7 @@ def _control_table(controls: Mapping[str, Any], found: Mapping[str, Any], bad: s
 def _agent(found: Mapping[str, Any]) -> list[RenderableType]:
     rows: list[RenderableType] = [
         Text("errors of the agent: another truth, the environment may answer them as expected", style="bold"),
-        Text(f"{counted(found['errors'], 'error')} in {counted(found['steps'], 'labelled step')}", style="dim"),
+        Text(_errors(found), style="dim"),
         *(
             _row(name, figure, "")
             for name, figure in (("seen", found["recall"]), ("false alarms", found["step_fpr"]))
@@ -492,6 +496,13 @@ def _agent(found: Mapping[str, Any]) -> list[RenderableType]:
         note = f"a step drawn at random: {_percent(tolerance['at_random'][steps])} %"
         rows.append(_row("first error found" if steps == "0" else f"  give or take {steps}", figure, note))
     return [*rows, *_control_table(found["controls"], found, "errors", "other steps")]
+
+
+def _errors(found: Mapping[str, Any]) -> str:
+    words = f"{counted(found['errors'], 'error')} in {counted(found['steps'], 'labelled step')}"
+    if not found["unplaced"]:
+        return words
+    return f"{words}, and {counted(found['unplaced'], 'error')} where no tool was called, which no step can show"
 
 
 def _footer(screen: Console, found: Mapping[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,22 @@ from verifierd.predictors import PREDICTORS
 from verifierd.predictors.memory import OVERRIDE
 from verifierd.sanitize import Quotes
 
-__all__ = ("Judging", "format_option", "json_option", "judging_options", "reworded")
+__all__ = ("Judging", "Share", "format_option", "json_option", "judging_options", "reworded")
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class Share(click.FloatRange):
+    """A number within bounds; "nan", which no bound holds back, is none."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number."""
+        share = float(super().convert(value, param, ctx))
+        if math.isnan(share):
+            self.fail(f"{value} is no number", param, ctx)
+        return share
 
 
 def _known(kind: str, known: Sequence[str]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
