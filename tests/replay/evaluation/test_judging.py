@@ -197,6 +197,21 @@ def test_strata_are_of_the_logged_step(logged: Logged, judge: Judge) -> None:
     assert {row.content for row in found.rows if row.altered} <= {"deterministic", "pre-existing"}
 
 
+def test_content_is_told_by_the_texts(logged: Logged, judge: Judge) -> None:
+    """What most of an observation is made of does not depend on who predicts."""
+    lines = [
+        native("t", 1, "cat a.txt", "some words\n"),
+        native("t", 2, "cat b.txt", "some words\nx\n"),
+        native("t", 3, "date +%T", "12:34:56\n"),
+        native("t", 4, "true", "\n"),
+    ]
+    cases = of_runs(logged(*lines), [], None)
+
+    for predictor in ("shell", "contracts"):
+        content = [row.content for row in judge(cases, predictor).rows]
+        assert content == ["pre-existing", "deterministic", "runtime", "empty"]
+
+
 def test_no_step_is_no_row(logged: Logged, judge: Judge) -> None:
     """Where the environment answered nothing there is nothing to judge."""
     found = judge(of_runs(logged(native("t", 1, "sleep 9", "", observation_kind="interrupted")), [], Injection()))

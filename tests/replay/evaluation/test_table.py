@@ -168,6 +168,9 @@ def test_strata_hold_what_they_say() -> None:
     assert sum(one["steps"] for one in found["by_tool"].values()) == 40
     assert sum(one["faults"] for one in found["by_tool"].values()) == 79
     assert found["by_tool"]["Read"]["fpr"].n == 10
+    assert all(
+        {"precision", "auroc", "tpr_at_fpr_1", "tpr_at_fpr_5"} <= one.keys() for one in found["by_tool"].values()
+    )
     assert found["by_tool"]["Read"]["by_kind"]["empty"].value == 1.0
     assert list(found["by_length"]) == ["1 to 100", "1,001 to 10,000"]
 
@@ -203,12 +206,13 @@ def track(subject: Subject, alarm: int, *off_path: int, suspicions: dict[int, fl
 
 
 def test_an_alarm_before_the_first_bad_step_finds_nothing() -> None:
-    """It is no true alarm and has no delay; alarms of clean trajectories are false ones."""
+    """It is no true alarm and has no delay; alarms of trajectories that are clean throughout are false ones."""
     tracks = [
         track(subject("a", 9, {3: True, 4: True}), 6, 5, 6),  # first bad step is 4
         track(subject("b", 9, {3: True}), 2, 2),
-        track(subject("c", 9, {3: False}), 0),
-        track(subject("d", 9, {}), 3, 3),
+        track(subject("c", 2, {0: False, 1: False}), 0),
+        track(subject("d", 3, {0: False, 1: False, 2: False}), 3, 3),
+        track(subject("e", 9, {3: False}), 9, 9),  # of step 9 nobody says anything
     ]
     found = document(evaluated([], tracks))
 

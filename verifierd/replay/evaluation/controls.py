@@ -9,7 +9,7 @@ import random
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import structlog
 
@@ -42,15 +42,17 @@ def error_words(step: Step) -> float:
 
 
 class Past:
-    """The observations of a trajectory so far, as texts."""
+    """What a trajectory has shown so far, as texts."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
+        self._lines: set[str] = set()
         self._tail = b""
 
     def append(self, step: Step) -> None:
         """Add what really came."""
         self._seen.add(step.observation.strip())
+        self._lines.update(_lines(step.observation), _asked(step))
         text = f"{step.action.text[:_LONGEST]}\n{step.observation[-_LONGEST:]}\n"
         self._tail = (self._tail + text.encode(errors="replace"))[-_WINDOW:]
 
@@ -58,12 +60,28 @@ class Past:
         """1.0 if the observation came before."""
         return float(step.observation.strip() in self._seen)
 
+    def shown(self, step: Step) -> int:
+        """Characters of the observation in lines that the action or an earlier step holds as they are."""
+        asked = set(_asked(step))
+        return sum(len(line) for line in _lines(step.observation) if line in self._lines or line in asked)
+
     def novelty(self, step: Step) -> float:
         """Bytes to say the observation to one who knows the last 32 KiB before it, per byte of it (zlib, level 1)."""
         known = (self._tail + step.action.text[:_LONGEST].encode(errors="replace"))[-_WINDOW:]
         data = step.observation[:_LONGEST].encode(errors="replace")
         deflate = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=known)
         return (len(deflate.compress(data)) + len(deflate.flush())) / (len(data) + 1)
+
+
+def _lines(text: str) -> Iterator[str]:
+    return (line.strip() for line in text.splitlines())
+
+
+def _asked(step: Step) -> Iterator[str]:
+    """Lines of the action, and of the texts in its input."""
+    for text in (step.action.text, *step.action.fields.values()):
+        if isinstance(text, str):
+            yield from _lines(text)
 
 
 class Support:

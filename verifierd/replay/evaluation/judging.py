@@ -22,7 +22,7 @@ from verifierd.replay.evaluation import controls
 from verifierd.replay.evaluation.cases import Altered, Cases, Subject
 from verifierd.replay.runner import together
 from verifierd.sanitize import Sanitizer, plain
-from verifierd.scoring.classes import Content, classes
+from verifierd.scoring.classes import Content, runtime
 from verifierd.stages import Predictor
 from verifierd.store import Store
 from verifierd.types import (
@@ -62,7 +62,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         agent_erred: Was the action an error? None if nobody says.
         known: Does what was altered stand in the history, so that it could be told? None where nothing was altered.
         tool, domain, length, content: Strata: shells are one tool, the length is in characters, and the content is the
-            class of what was altered, or of most of the observation.
+            class of what was altered, or of most of the observation: by the texts alone, so the same for every judge.
         verdict, reason, coverage: What was decided.
         p_value: How odd the calibration finds it; None before calibration, and where nothing was scored.
         suspicion: Orders cases: 2 for a contradiction, else how odd a model found what nothing pinned, 0.5 where
@@ -447,10 +447,18 @@ class _Work:
     def _content(self, judged: _Judged) -> str:
         if judged.altered is not None:
             return (Content.DETERMINISTIC if judged.altered.known else Content.PRE_EXISTING).value
-        sizes: dict[str, int] = {}
-        for span in classes(judged.step.observation, judged.step, self._history, judged.prediction):
-            sizes[span.content.value] = sizes.get(span.content.value, 0) + span.end - span.start
-        return max(sizes, key=lambda name: sizes[name], default="empty")
+        step = judged.step
+        total = sum(len(line.strip()) for line in step.observation.splitlines())
+        if not total:
+            return "empty"
+        passing = sum(end - start for start, end, _ in runtime(step.observation, step, self._history)[0])
+        shown = self._past.shown(step)
+        sizes = {
+            Content.DETERMINISTIC: shown,
+            Content.RUNTIME: passing,
+            Content.PRE_EXISTING: total - shown - passing,
+        }
+        return max(sizes, key=lambda content: sizes[content]).value
 
     def track(self) -> Track:
         """What became of it."""

@@ -47,8 +47,8 @@ _REASONS = {
 }
 
 _CONTENT = {
-    "deterministic": "follows from the history",
-    "pre-existing": "was there before the trajectory began, and was not seen in it",
+    "deterministic": "stands in the action or the history",
+    "pre-existing": "stands in neither: nobody showed it, or it had to be worked out",
     "runtime": "differs from run to run: times, process numbers, temporary names",
     "empty": "nothing came",
     "unknown": "nobody said what was altered",
@@ -524,6 +524,8 @@ def _kinds(it: Document) -> Section:
     )
 
 
+_RANKS = ("AUROC", "faults found at 1 % FPR", "at 5 % FPR")
+
 _STRATA = {
     "by_tool": ("By tool", "Tool", "Which tools it can judge. All shells are one tool."),
     "by_domain": ("By domain", "Domain", "What sort of environment answered."),
@@ -531,7 +533,7 @@ _STRATA = {
     "by_content": (
         "By content",
         "Content",
-        "What most of a clean observation is made of, or what was altered of a faulty one.",
+        "What most of a clean observation is made of, or what was altered of a faulty one: by the texts alone.",
     ),
 }
 
@@ -539,7 +541,7 @@ _STRATA = {
 def _strata(it: Document, key: str, title: str, name: str, lead: str) -> Section:
     found: Mapping[str, Document] = it[key]
     rows = [_stratum(stratum, figures, key) for stratum, figures in found.items()]
-    head = (name, "clean steps", "faults", "false alarms", "faults found", "abstained", "AUROC")
+    head = (name, "clean steps", "faults", "false alarms", "faults found", "precision", "abstained", *_RANKS)
     parts: list[Part] = [Table(caption=title, head=head, rows=rows[:_OPEN])]
     if len(rows) > _OPEN:
         parts.append(Table(caption=f"The other {count(len(rows) - _OPEN)}", head=head, rows=rows[_OPEN:], folded=True))
@@ -572,8 +574,9 @@ def _stratum(name: str, figures: Document, key: str) -> list[Cell]:
         Named(name=name, about=about) if about else name,
         figures["steps"],
         figures["faults"],
-        *(figure(figures[one]) for one in ("fpr", "recall", "abstention")),
+        *(figure(figures[one]) for one in ("fpr", "recall", "precision", "abstention")),
         _rank(figures["auroc"]),
+        *(figure(figures[one]) for one in ("tpr_at_fpr_1", "tpr_at_fpr_5")),
     ]
 
 

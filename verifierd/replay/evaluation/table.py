@@ -250,23 +250,24 @@ def _overall(table: Columns, among: Bools | None = None) -> Estimate:
 
 
 def _strata(table: Columns, of: Sequence[str], order: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
-    """Figures by something that cases have: false alarms on clean ones, recall on the others."""
+    """Figures by something that cases have, of most cases first: false alarms on clean ones, recall on the others."""
     names, codes = _coded(of)
     counted = table.bad | table.clean
     places = {name: (codes == code) & counted for code, name in enumerate(names)}
-    sizes = {name: int((here & table.clean).sum()) for name, here in places.items() if here.any()}
+    sizes = {name: int(here.sum()) for name, here in places.items() if here.any()}
     found = {}
     for name in sorted(sizes, key=lambda name: (-sizes[name], name)) if order is None else order:
         if name not in sizes:
             continue
         bad, clean = places[name] & table.bad, places[name] & table.clean
         found[name] = {
-            "steps": sizes[name],
+            "steps": int(clean.sum()),
             "faults": int(bad.sum()),
             "fpr": table.groups.share(table.off_path, clean),
             "recall": table.groups.share(table.off_path, bad),
+            "precision": table.groups.share(table.bad, table.off_path & (bad | clean)),
             "abstention": table.groups.share(table.abstained, clean),
-            "auroc": table.groups.ranked(table.suspicion, bad, where=bad | clean)[0],
+            **_ranks(table, table.suspicion, bad, bad | clean),
             "by_kind": {kind: table.groups.share(table.off_path, bad & table.kind(kind)) for kind in table.kinds(bad)},
         }
     return found
@@ -321,9 +322,10 @@ def _controls(found: Evaluated, table: Columns, bad: Bools, good: Bools) -> dict
 
 
 def _alarms(found: Evaluated) -> dict[str, Any]:
-    """False alarms of trajectories in which nothing is known to be off path, and alarms of the others."""
+    """False alarms of trajectories that are known to be clean throughout, and alarms of those that are not clean."""
     judged = [track for track in found.tracks if track.steps]
-    clean = [track for track in judged if track.subject.clean]
+    # Where labels leave steps out nobody knows what an alarm was about.
+    clean = [track for track in judged if track.subject.clean and len(track.subject.environment) == track.steps]
     bad = [track for track in judged if not track.subject.clean]
     by_length = sorted(clean, key=lambda track: track.steps)
     quarters = [by_length[len(by_length) * q // 4 : len(by_length) * (q + 1) // 4] for q in range(4)]
