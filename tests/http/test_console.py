@@ -182,7 +182,8 @@ def logged(path: Path, *lines: bytes, packed: bool = False) -> list[Step]:
     data = b"".join(line + b"\n" for line in lines)
     path.write_bytes(gzip.compress(data) if packed else data)
     adapter = open_adapter("native", path=str(path))
-    offset, steps = 0, []
+    offset = 0
+    steps: list[Step] = []
     for line in lines:
         record = Record(origin=Origin(path=str(path), offset=offset), end=offset + len(line) + 1, data=line)
         steps += adapter.feed(record)
