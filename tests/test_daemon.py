@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import random
+import re
 import shutil
 import signal
 import socket
@@ -108,7 +109,10 @@ def test_it_follows_files_and_serves_while_it_runs(tmp_path: Path) -> None:
         daemon.wait(lambda: len(daemon.steps) == 7)
         assert daemon.get("/livez") == (200, '{"live":true}')
         assert daemon.get("/readyz")[0] == 200
-        assert 'verifierd_source_records_total{format="native",result="ok"} 7.0' in daemon.get("/metrics")[1]
+        scrape = daemon.get("/metrics")[1]
+        assert 'verifierd_source_records_total{format="native",result="ok"} 7.0' in scrape
+        for measured in ("state_free_bytes", "state_database_bytes"):
+            assert re.search(rf"^verifierd_{measured} [1-9]", scrape, re.MULTILINE)
         served = json.loads(daemon.get("/api/verdicts?limit=3")[1])["verdicts"]
         assert len(served) == 3
         assert served[0]["seq"] == 7
