@@ -511,7 +511,8 @@ def _footer(screen: Console, found: Mapping[str, Any]) -> None:
     price = f"{half} ms a step (95 %: {most} ms)"
     if found["model"] is not None:
         price += f", {found['tokens']['computed']:.0f} tokens computed a step"
-        failed = f"failed on {_shown(simulator['failed'], n=True)} steps" if simulator["asked"] else "was not asked"
+        asked = f"failed on {_shown(simulator['failed'], n=True)} steps"
+        failed = asked if simulator["asked"] else "was asked about no clean step"
         price += f"; the model {failed}"
     screen.print(Text(f"{price}; {seconds['wall']:.0f} s in all\n", style="dim"))
 
