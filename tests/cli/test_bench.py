@@ -120,6 +120,7 @@ def test_options_without_use_are_refused(arguments: list[str], problem: str) -> 
         (["--compare", "missing.jsonl", "other.jsonl"], "missing.jsonl"),
         (["plausible", "--data", "."], "reads no data"),
         (["roles", "--data", "missing.jsonl"], "missing.jsonl"),
+        (["roles", "--seed", "-1"], "--seed"),
     ],
 )
 def test_what_cannot_be_done_is_told(arguments: list[str], problem: str) -> None:

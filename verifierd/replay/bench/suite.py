@@ -306,9 +306,11 @@ def measure(
         on: Told how many more jobs are done, and how many there are.
 
     Raises:
-        ConfigError: A parameter or the data is wrong, or the predictor is none that this suite measures.
+        ConfigError: A parameter, the seed or the data is wrong, or the predictor is none that this suite measures.
         PredictorError: The predictor cannot start here.
     """
+    if seed < 0:
+        raise ConfigError(f"the seed is {seed}", hint="Name a number of at least 0 after --seed.")
     predictor = choice.predictor or suite.predictor
     model = msgspec.structs.replace(choice.model, name=choice.model.name or suite.model)
     measured = begun(
