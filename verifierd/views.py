@@ -26,6 +26,7 @@ __all__ = (
     "add",
     "alarm",
     "budget",
+    "called",
     "counts",
     "find",
     "iso",
@@ -120,6 +121,12 @@ _RAISED = f"{_TRAJECTORY} WHERE verdict_id = ?"
 _QUARANTINE = (
     """SELECT id, path, "offset", length, reason, time FROM quarantine WHERE id < ? ORDER BY id DESC LIMIT ?"""
 )
+# Of a session and its sub-agents, the newest steps that have a text in them.
+_CALLED = """SELECT steps.id, step_id, body FROM steps WHERE id IN (
+    SELECT steps.id FROM trajectories CROSS JOIN steps USING (format, trajectory, run)
+    WHERE (trajectory = ?1 OR (trajectory > ?1 || '/' AND trajectory < ?1 || '0')) AND steps.id > ?2
+    ORDER BY steps.id DESC LIMIT 1000) AND instr(body, ?3) ORDER BY steps.id DESC"""
+_LINE_OF = "SELECT line FROM verdicts WHERE step_id = ? ORDER BY seq DESC LIMIT 1"
 
 _LAST = 1 << 62
 
@@ -196,8 +203,15 @@ class _Texts(_Line, frozen=True):
     predicted: str | None = None
 
 
+class _Call(msgspec.Struct, frozen=True):
+    """What of a step tells which call it was."""
+
+    call_id: str | None = None
+
+
 _decode = msgspec.json.Decoder(_Line).decode
 _decode_texts = msgspec.json.Decoder(_Texts).decode
+_decode_call = msgspec.msgpack.Decoder(_Call).decode
 
 
 def key(format: str, trajectory: str | bytes, run: int) -> str:
@@ -343,6 +357,25 @@ def find(db: sqlite3.Connection, identity: str) -> Found | None:
         db.execute(_NEIGHBOUR.format(*way), (place, seq)).fetchone() or (None,) for way in (("<", "DESC"), (">", "ASC"))
     )
     return Found(line, labels.history(db, step_id), trajectory, before[0], after[0])
+
+
+def called(db: sqlite3.Connection, session: str, call_id: str, after: int = 0) -> tuple[bytes | None, int]:
+    """The last verdict's line on a call of a session, or of its sub-agents, and up to which step was looked.
+
+    Args:
+        db: Where.
+        session: The trajectory's name, without a sub-agent's.
+        call_id: The log's id of the call.
+        after: Up to which step was looked before: only later ones are.
+    """
+    ((last,),) = db.execute("SELECT ifnull(max(id), 0) FROM steps").fetchall()
+    if last > after:
+        for _, step_id, body in db.execute(_CALLED, (session, after, call_id.encode("utf-8", "replace"))):
+            # Where a text is no Unicode it is JSON, as `store` has it.
+            step = msgspec.convert(json.loads(body), _Call) if body.startswith(b"{") else _decode_call(body)
+            if step.call_id == call_id and (found := db.execute(_LINE_OF, (step_id,)).fetchone()):
+                return found[0], last
+    return None, last
 
 
 def raised(db: sqlite3.Connection, verdict_id: str) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from verifierd.http.figures import Console
 from verifierd.http.guard import LOOPBACK, Guard, Sessions
 from verifierd.http.session import session_route
 from verifierd.http.static import static_routes
+from verifierd.http.steps import step_routes
 from verifierd.metrics import Metrics
 from verifierd.types import Verdict, VerdictKind
 
@@ -108,6 +109,7 @@ def app(
         session_route(sessions),
         *static_routes(),
         *console_routes(console),
+        *step_routes(None if console is None else console.store),
     ]
     hosts = frozenset(host.lower() for host in (*LOOPBACK, *allowed_hosts))
     application = Starlette(
