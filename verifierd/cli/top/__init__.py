@@ -12,10 +12,11 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from verifierd.cli.label import user
-from verifierd.cli.top.board import Act, Board, Card, Row
+from verifierd.cli.top.board import Act, Board, Card
 from verifierd.cli.top.feed import Access, Event, Feed, at, in_state
 from verifierd.cli.top.frame import VITALS, frame, once
 from verifierd.cli.top.keys import pressed, raw
+from verifierd.cli.top.shapes import Labelled, Row, Steps, Summary, Trajectories
 from verifierd.cli.view import console, print_line
 from verifierd.config import default_state
 from verifierd.errors import VerifierdError
@@ -29,6 +30,7 @@ _STEPS = 1000  # of one page
 _FIRST = 100  # verdicts that are asked for at the start
 _SECOND = 1.0
 _VITALS_SECONDS = 5.0
+_FIRST_SECONDS = 5.0  # for these, where they are printed once
 _AGAIN_SECONDS = 2.0  # between two tries to reach a daemon
 _WIDE = 160  # cells of a line that goes to a file
 _TOLD = {"on_path": "really on path", "off_path": "really off path", "unsure": "unsure"}
@@ -70,7 +72,7 @@ async def _print(access: Callable[[], Access], screen: Console) -> None:
         watch = _Watch(board, feed)
         await watch.refresh()
         await watch.look()
-        with anyio.move_on_after(_SECOND):
+        with anyio.move_on_after(_FIRST_SECONDS):
             seq = board.summary["seq"] if board.summary is not None else 0
             if seq:
                 async for event in feed.events(max(0, seq - _FIRST)):
@@ -88,7 +90,15 @@ async def _watch(access: Callable[[], Access], screen: Console) -> None:
     async with Feed(access) as feed:
         watch = _Watch(board, feed)
         await watch.refresh()  # what is wrong at the very start is an error
-        with raw(terminal), Live(console=screen, screen=True, auto_refresh=False) as live:
+        with (
+            anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals,
+            raw(terminal),
+            Live(console=screen, screen=True, auto_refresh=False) as live,
+        ):
+
+            async def signalled(scope: anyio.CancelScope) -> None:
+                async for _ in signals:
+                    scope.cancel()  # in order, so that the terminal is left as it was
 
             def draw() -> None:
                 width, height = screen.size
@@ -98,7 +108,7 @@ async def _watch(access: Callable[[], Access], screen: Console) -> None:
                 tasks.start_soon(watch.listen)
                 tasks.start_soon(watch.keep_fresh)
                 tasks.start_soon(watch.drawn, draw)
-                tasks.start_soon(_signalled, tasks.cancel_scope)
+                tasks.start_soon(signalled, tasks.cancel_scope)
                 async for key in pressed(terminal):
                     act = board.press(key)
                     watch.stir()
@@ -108,14 +118,6 @@ async def _watch(access: Callable[[], Access], screen: Console) -> None:
                         await watch.do(act)
                         watch.stir()
                 tasks.cancel_scope.cancel()
-
-
-async def _signalled(scope: anyio.CancelScope) -> None:
-    """End in order, so that the terminal is left as it was."""
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
-        async for _ in signals:
-            scope.cancel()
-            return
 
 
 class _Watch:
@@ -146,11 +148,11 @@ class _Watch:
             VerifierdError: There is no answer.
         """
         board = self._board
-        board.summary = await self._feed.page("/api/summary")
+        board.summary = await self._feed.page("/api/summary", Summary)
         rows = board.trajectories
         limit = min(_MOST, _TRAJECTORIES if rows.at < _TRAJECTORIES // 2 else len(rows.rows) + _TRAJECTORIES)
-        found = await self._feed.page("/api/trajectories", limit=limit, q=board.filters["board"])
-        board.list_trajectories(found["trajectories"])
+        found = await self._feed.page("/api/trajectories", Trajectories, limit=limit, q=board.filters["board"])
+        board.found(found["trajectories"])
         if board.view in ("steps", "card") and board.opened is not None:
             await self._steps(board.opened["id"])
         board.trouble = ""
@@ -225,14 +227,16 @@ class _Watch:
                     board.card = await self._card(act.of)
                     board.go("card")
                 case "label":
-                    done = await self._feed.say("/api/labels", {"id": act.of, "label": act.label, "by": plain(user())})
-                    self.take(Event("label", done, None))
+                    done = await self._feed.say(
+                        "/api/labels", {"id": act.of, "label": act.label, "by": plain(user())}, Labelled
+                    )
+                    self.take(Event("label", done))
                     holds = done["label"]
                     now = _TOLD.get(holds["label"], holds["label"]) if holds is not None else "not labelled"
                     board.note = f"the step is now: {now}" + ("" if act.label == "undo" else "   (z takes it back)")
                     await self._again()
                 case "acknowledge":
-                    await self._feed.say(f"/api/alarms/{act.of}/ack", {"by": plain(user())})
+                    await self._feed.say(f"/api/alarms/{act.of}/ack", {"by": plain(user())}, dict)
                     board.note = "acknowledged"
                     await self._again()
                 case "search":
@@ -254,7 +258,7 @@ class _Watch:
         while True:
             after = found[-1]["seq"] if found else None
             page = await self._feed.page(
-                f"/api/trajectories/{trajectory}/steps", limit=_STEPS, after=after, q=board.filters["steps"]
+                f"/api/trajectories/{trajectory}/steps", Steps, limit=_STEPS, after=after, q=board.filters["steps"]
             )
             found += page["steps"]
             if page["next"] is None:
@@ -266,9 +270,9 @@ class _Watch:
         verdict, document = await self._feed.verdict(identity)
         alarm = None
         if document["trajectory_id"] is not None:
-            page = await self._feed.page(f"/api/trajectories/{document['trajectory_id']}/steps", limit=1)
+            page = await self._feed.page(f"/api/trajectories/{document['trajectory_id']}/steps", Steps, limit=1)
             alarm = page["trajectory"]["alarm"]
         return Card(verdict, document, alarm)
 
     def _failed(self, error: VerifierdError) -> None:
-        self._board.trouble = f"{error.message}; trying again"
+        self._board.trouble = f"away, trying again: {error.message}"

@@ -1,13 +1,14 @@
 """What `verifierd top` shows now, and what keys make of it. Nothing here asks a daemon or draws."""
 
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+from verifierd.cli.top.shapes import Alarm, Document, Row, Summary, Trajectory
 from verifierd.types import Verdict
 
 __all__ = ("LABELS", "Act", "Board", "Card", "List", "View")
 
-Row = dict[str, Any]
+T = TypeVar("T")
 View = Literal["board", "steps", "card", "help"]
 
 LABELS = {"o": "off_path", "f": "on_path", "u": "unsure", "z": "undo"}
@@ -27,42 +28,42 @@ class Act(NamedTuple):
 
 
 class Card(NamedTuple):
-    """A verdict that is looked at: itself, the document that it came in, the alarm of its trajectory."""
+    """A verdict that is looked at: itself, what is said of it, the alarm of its trajectory."""
 
     verdict: Verdict
-    document: Row
-    alarm: Row | None
+    document: Document
+    alarm: Alarm | None
 
 
-class List:
+class List(Generic[T]):
     """Rows of which one is chosen; it stays the chosen one when others come.
 
     Args:
-        key: The field by which a row is known again.
+        key: By what a row is known again.
         newest_last: Where new rows come; who looks at the newest goes on doing so.
     """
 
-    def __init__(self, key: str, *, newest_last: bool = False) -> None:
-        self.rows: list[Row] = []
+    def __init__(self, key: Callable[[T], str], *, newest_last: bool = False) -> None:
+        self.rows: list[T] = []
         self.at = 0
         self.page = _PAGE
         self._key = key
         self._newest_last = newest_last
 
     @property
-    def chosen(self) -> Row | None:
+    def chosen(self) -> T | None:
         """The chosen row."""
         return self.rows[self.at] if self.at < len(self.rows) else None
 
-    def put(self, rows: Sequence[Row]) -> None:
+    def put(self, rows: Sequence[T]) -> None:
         """Show these."""
         before = self.chosen
         newest = len(self.rows) - 1 if self._newest_last else 0
         stays = before is not None and self.at != newest
         self.rows = list(rows)
-        known = [row[self._key] for row in self.rows]
-        if before is not None and stays and before[self._key] in known:
-            self.at = known.index(before[self._key])
+        known = [self._key(row) for row in self.rows]
+        if before is not None and stays and self._key(before) in known:
+            self.at = known.index(self._key(before))
         elif not stays:
             self.at = len(self.rows) - 1 if self._newest_last else 0
         self.move(0)
@@ -71,16 +72,7 @@ class List:
         """Choose another one, as far as there are any."""
         self.at = max(0, min(self.at + by, len(self.rows) - 1))
 
-    def seek(self, way: int) -> None:
-        """Choose the next row, that way, which is off path."""
-        at = self.at + way
-        while 0 <= at < len(self.rows):
-            if self.rows[at]["verdict"] == "off_path":
-                self.at = at
-                return
-            at += way
-
-    def window(self, height: int) -> tuple[int, list[Row]]:
+    def window(self, height: int) -> tuple[int, list[T]]:
         """The rows that are seen in so many lines, and the number of the first."""
         self.page = max(1, height - 1)
         start = max(0, min(self.at - height // 2, len(self.rows) - height))
@@ -102,15 +94,15 @@ class Board:
     """
 
     def __init__(self) -> None:
-        self.summary: Row | None = None
+        self.summary: Summary | None = None
         self.vitals: dict[str, float] = {}
         self.trouble = ""
         self.note = ""
-        self.trajectories = List("id")
-        self.verdicts = List("verdict_id")
-        self.steps = List("verdict_id", newest_last=True)
+        self.trajectories: List[Trajectory] = List(lambda row: row["id"])
+        self.verdicts: List[Row] = List(_verdict_id)
+        self.steps: List[Row] = List(_verdict_id, newest_last=True)
         self.names: dict[str, str] = {}
-        self.opened: Row | None = None
+        self.opened: Trajectory | None = None
         self.card: Card | None = None
         self.scroll = 0
         self.view: View = "board"
@@ -121,16 +113,18 @@ class Board:
         self._under: list[View] = []  # what ESC leads back to
 
     @property
-    def list(self) -> List:
+    def list(self) -> "List[Any]":
         """The list that keys move in."""
-        return self.steps if self.view == "steps" else getattr(self, self.focus)
+        if self.view == "steps":
+            return self.steps
+        return self.trajectories if self.focus == "trajectories" else self.verdicts
 
     @property
     def search(self) -> str:
         """The filter of what is looked at."""
         return self.filters.get(self.view, "")
 
-    def list_trajectories(self, rows: Sequence[Row]) -> None:
+    def found(self, rows: Sequence[Trajectory]) -> None:
         """Show these, and call verdicts by their names."""
         self.names |= {row["id"]: row["trajectory"] for row in rows}
         self.trajectories.put(rows)
@@ -160,7 +154,7 @@ class Board:
                 for row in self._recent
                 if any(
                     wanted in text.casefold()
-                    for text in (row["action"], row["tool"], self.names.get(row["trajectory_id"], ""))
+                    for text in (row["action"], row["tool"], self.names.get(row.get("trajectory_id", ""), ""))
                 )
             ]
         )
@@ -202,7 +196,7 @@ class Board:
             case "enter" | "right" if (row := rows.chosen) is not None:
                 return Act("open", row["id"]) if rows is self.trajectories else Act("card", row["verdict_id"])
             case "n" | "p" if rows is not self.trajectories:
-                rows.seek(1 if key == "n" else -1)
+                _seek(rows, 1 if key == "n" else -1)
             case _:
                 rows.move(_step(key, rows.page, len(rows.rows)))
         return None
@@ -257,6 +251,20 @@ class Board:
             return Act("acknowledge", alarm["id"])
         self.note = "there is no open alarm here"
         return None
+
+
+def _verdict_id(row: Row) -> str:
+    return row["verdict_id"]
+
+
+def _seek(rows: List[Row], way: int) -> None:
+    """Choose the next row, that way, which is off path."""
+    at = rows.at + way
+    while 0 <= at < len(rows.rows):
+        if rows.rows[at]["verdict"] == "off_path":
+            rows.at = at
+            return
+        at += way
 
 
 def _step(key: str, page: int, count: int) -> int:

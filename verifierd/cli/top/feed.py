@@ -4,16 +4,19 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import httpx2
 import msgspec
 
+from verifierd.cli.top.shapes import Document, Labelled, Row, Summary
 from verifierd.errors import StateError, VerifierdError
 from verifierd.sanitize import Sanitizer
 from verifierd.types import Verdict
 
 __all__ = ("Access", "Event", "Feed", "at", "in_state")
+
+T = TypeVar("T")
 
 _SECONDS = 10.0  # for an answer
 _SILENCE = 40.0  # of a stream, whose daemon says every 15 seconds that it is there
@@ -29,11 +32,17 @@ class Access(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that happened; `seq` is given for those that can be resumed after."""
+    """Something that happened: a `verdict` (`Row`), a `label` (`Labelled`), a `summary` (`Summary`) or another one.
+
+    `seq` is given for those that can be resumed after.
+    """
 
     name: str
-    said: dict[str, Any]
-    seq: int | None
+    said: Any
+    seq: int | None = None
+
+
+_EVENTS: dict[str, type[Any]] = {"verdict": Row, "label": Labelled, "summary": Summary}
 
 
 def in_state(where: Path) -> Access:
@@ -90,26 +99,23 @@ class Feed:
     async def __aexit__(self, *_: object) -> None:
         await self._client.aclose()
 
-    async def page(self, path: str, **query: object) -> dict[str, Any]:
-        """A JSON document.
+    async def page(self, path: str, shape: type[T], **query: object) -> T:
+        """A JSON document of that shape.
 
         Raises:
             VerifierdError: There is no answer, or a refusal.
         """
-        return _decoded(await self._ask("GET", path, query=query))
+        return _shaped(_decoded(await self._ask("GET", path, query=query)), shape)
 
-    async def verdict(self, identity: str) -> tuple[Verdict, dict[str, Any]]:
-        """A whole verdict, and the document that it came in.
+    async def verdict(self, identity: str) -> tuple[Verdict, Document]:
+        """A whole verdict, and what is said of it.
 
         Raises:
             VerifierdError: There is no answer, or a refusal.
         """
-        document = await self.page(f"/api/verdicts/{identity}")
-        known = {name: value for name, value in document.items() if name != "surprise"}  # which is not shown here
-        try:
-            return _clean.verdict(msgspec.convert(known, Verdict), "full"), document
-        except msgspec.ValidationError as error:
-            raise _odd(error) from error
+        document = _decoded(await self._ask("GET", f"/api/verdicts/{identity}"))
+        document.pop("surprise", None)  # which is not shown here, and is null where a verdict has none
+        return _clean.verdict(_shaped(document, Verdict), "full"), _shaped(document, Document)
 
     async def figures(self, *series: str) -> dict[str, float]:
         """Values of series without labels, of a scrape.
@@ -123,13 +129,13 @@ class Feed:
             return {name: float(value) for name, value in found.items()}
         return {}
 
-    async def say(self, path: str, said: Mapping[str, object]) -> dict[str, Any]:
-        """Change something.
+    async def say(self, path: str, said: Mapping[str, object], shape: type[T]) -> T:
+        """Change something; what came of it.
 
         Raises:
             VerifierdError: There is no answer, or a refusal.
         """
-        return _decoded(await self._ask("POST", path, body=msgspec.json.encode(said)))
+        return _shaped(_decoded(await self._ask("POST", path, body=msgspec.json.encode(said))), shape)
 
     async def events(self, after: int) -> AsyncIterator[Event]:
         """What happened after a `seq`, and then what happens, until the daemon ends it.
@@ -189,9 +195,17 @@ async def _events(lines: AsyncIterator[str]) -> AsyncIterator[Event]:
             fields[name] = value
             continue
         if "data" in fields:
-            seq = fields.get("id", "")
-            yield Event(fields.get("event", ""), _decoded(fields["data"]), int(seq) if seq.isdecimal() else None)
+            name, seq = fields.get("event", ""), fields.get("id", "")
+            said: Any = _shaped(_decoded(fields["data"]), _EVENTS.get(name, dict))
+            yield Event(name, said, int(seq) if seq.isdecimal() else None)
         fields, size = {}, 0
+
+
+def _shaped(document: dict[str, Any], shape: type[T]) -> T:
+    try:
+        return msgspec.convert(document, shape)
+    except msgspec.ValidationError as error:
+        raise _odd(error) from error
 
 
 def _decoded(reply: bytes | str) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from verifierd.cli.explain import Explanation, policy_of
-from verifierd.cli.top.board import Board, Card, List, Row
+from verifierd.cli.top.board import Board, Card, List
+from verifierd.cli.top.shapes import Alarm, Estimate, Row, Said, Summary, Trajectory
 from verifierd.cli.view import MARKS, STYLES, counted, one_line, short
 from verifierd.labels import Label
 from verifierd.store import Acknowledgement, StoredAlarm
@@ -103,8 +104,8 @@ def _head(board: Board, now: float) -> list[Text]:
     who = f"  {one_line(model)}  {summary['predictor']}  {summary['policy']}"
     first = Text.assemble((f"verifierd {summary['version']} ", "bold"), state, (who, "dim"))
     second = Text("verdicts  ", style="cyan")
-    for kind in VerdictKind:
-        count = summary["verdicts"][kind.value]
+    counts = summary["verdicts"]
+    for kind, count in zip(VerdictKind, (counts["on_path"], counts["off_path"], counts["abstain"]), strict=True):
         name = "not decided" if kind is VerdictKind.ABSTAIN else kind.value.replace("_", " ")
         second.append(f"{MARKS[kind]} {count:,} {name}   ", style=STYLES[kind] if count else "dim")
     alarms = summary["alarms_open"]
@@ -115,7 +116,7 @@ def _head(board: Board, now: float) -> list[Text]:
     return [first, second, third, _fourth(board, summary, now)]
 
 
-def _fourth(board: Board, summary: Row, now: float) -> Text:
+def _fourth(board: Board, summary: Summary, now: float) -> Text:
     """What clean trajectories may alarm, and how far behind the daemon is."""
     budget, vitals = summary["budget"], board.vitals
     line = Text("budget    ", style="cyan")
@@ -128,7 +129,7 @@ def _fourth(board: Board, summary: Row, now: float) -> Text:
         behind = now - vitals[OLDEST] if vitals.get(OLDEST) else 0.0
         late = f", loop {1000 * vitals[LAG]:.0f} ms late" if vitals.get(LAG, 0.0) >= 0.05 else ""
         line.append(f"   behind {_bytes(vitals[BACKLOG])}, {max(0.0, behind):.0f} s{late}", style="dim")
-    if summary.get("quarantined"):
+    if summary["quarantined"]:
         line.append(f"   {counted(summary['quarantined'], 'unreadable line')}", style="yellow")
     return line
 
@@ -144,7 +145,7 @@ def _foot(board: Board) -> Text:
 def _lists(board: Board, width: int, room: int, now: float) -> list[Text]:
     upper = max(1, (room - 2) * 9 // 20)
     lower = max(1, room - 2 - upper)
-    shown: tuple[tuple[List, str, int, Callable[[Row], Text]], ...] = (
+    shown: tuple[tuple[List[Any], str, int, Callable[[Any], Text]], ...] = (
         (board.trajectories, _title(board), upper, lambda row: _trajectory(row, width - 2, now)),
         (board.verdicts, "last verdicts", lower, lambda row: _verdict(row, board.names, width - 2)),
     )
@@ -199,9 +200,9 @@ def _chosen(line: Text, *, chosen: bool) -> Text:
     return shown
 
 
-def _trajectory(row: Row, width: int, now: float) -> Text:
+def _trajectory(row: Trajectory, width: int, now: float) -> Text:
     counts, alarm = row["verdicts"], row["alarm"]
-    kind = next((kind for kind in ("off_path", "on_path") if counts[kind]), "abstain")
+    kind = "off_path" if counts["off_path"] else "on_path" if counts["on_path"] else "abstain"
     mark = Text("!", style="bold red") if alarm and not alarm["acknowledged"] else _mark(kind)
     figures = f"{counted(row['steps'], 'step'):>11}  "
     off = f"{counts['off_path']:>4,} off  "
@@ -215,7 +216,8 @@ def _trajectory(row: Row, width: int, now: float) -> Text:
 
 
 def _verdict(row: Row, names: Mapping[str, str], width: int) -> Text:
-    name = Text(short(names.get(row["trajectory_id"], row["trajectory_id"][:8])), style="cyan")
+    place = row.get("trajectory_id", "")
+    name = Text(short(names.get(place, place[:8])), style="cyan")
     name.truncate(max(8, width // 5), overflow="ellipsis")
     return Text.assemble(_mark(row["verdict"]), " ", name, " ", _step(row, width, mark=False))
 
@@ -244,7 +246,7 @@ def _truth(label: str, verdict: str) -> str:
     return "really off path" if label == "off_path" else label
 
 
-def _alarm(alarm: Row) -> Text:
+def _alarm(alarm: Alarm) -> Text:
     line = Text(f"! alarm at #{alarm['step']}", style="bold red")
     if alarm["first_bad"]:
         line.append(f", it seems to go wrong at #{alarm['first_bad']}")
@@ -271,16 +273,16 @@ def _nothing(board: Board) -> str:
     return "nothing matches the filter" if board.search else "nothing yet: it shows once an agent has done a step"
 
 
-def _estimate(estimate: Row, *, count: bool = True) -> str:
-    if estimate["value"] is None:
+def _estimate(estimate: Estimate, *, count: bool = True) -> str:
+    value, low, high = estimate["value"], estimate["low"], estimate["high"]
+    if value is None or low is None or high is None:
         return "-"
     of = f" of {estimate['n']:,}" if count else ""
-    share, low, high = (_percent(100 * estimate[name]) for name in ("value", "low", "high"))
-    return f"{share} %{of} ({low} to {high})"
+    return f"{_percent(value)} %{of} ({_percent(low)} to {_percent(high)})"
 
 
-def _percent(value: float) -> str:
-    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.2g}"
 
 
 def _age(then: str, now: float) -> str:
@@ -306,7 +308,7 @@ def _bytes(count: float) -> str:
     return f"{count:.1f} GiB"
 
 
-def _label(said: Mapping[str, Any], step_id: str) -> Label:
+def _label(said: Said, step_id: str) -> Label:
     return Label(
         step_id=step_id,
         label=said["label"],
@@ -318,7 +320,7 @@ def _label(said: Mapping[str, Any], step_id: str) -> Label:
     )
 
 
-def _stored(alarm: Row | None) -> StoredAlarm | None:
+def _stored(alarm: Alarm | None) -> StoredAlarm | None:
     if alarm is None:
         return None
     known = alarm["acknowledged"]
