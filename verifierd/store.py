@@ -42,6 +42,7 @@ __all__ = (
     "StoredStep",
     "StoredVerdict",
     "TrajectoryState",
+    "held",
 )
 
 T = TypeVar("T")
@@ -859,6 +860,21 @@ class Store:
     def _pragma(self, name: str) -> int:
         ((value,),) = self._db.execute(f"PRAGMA {name}").fetchall()
         return int(value)
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Hold a state directory as a daemon does, so that none can have it.
+
+    Raises:
+        StateError: A daemon has it, or it cannot be written or is not safe.
+    """
+    _take_directory(directory)
+    descriptor = _lock(directory / "lock")
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _take_directory(path: Path) -> None:
