@@ -122,10 +122,10 @@ _QUARANTINE = (
     """SELECT id, path, "offset", length, reason, time FROM quarantine WHERE id < ? ORDER BY id DESC LIMIT ?"""
 )
 # Of a session and its sub-agents, the newest steps that have a text in them.
-_CALLED = """SELECT steps.id, step_id, body FROM steps WHERE id IN (
+_CALLED = """SELECT step_id, trajectory, body FROM steps WHERE id IN (
     SELECT steps.id FROM trajectories CROSS JOIN steps USING (format, trajectory, run)
     WHERE (trajectory = ?1 OR (trajectory > ?1 || '/' AND trajectory < ?1 || '0')) AND steps.id > ?2
-    ORDER BY steps.id DESC LIMIT 1000) AND instr(body, ?3) ORDER BY steps.id DESC"""
+    ORDER BY steps.id DESC LIMIT 1000) AND (?3 IS NULL OR instr(body, ?3)) ORDER BY steps.id DESC"""
 _LINE_OF = "SELECT line FROM verdicts WHERE step_id = ? ORDER BY seq DESC LIMIT 1"
 
 _LAST = 1 << 62
@@ -206,6 +206,7 @@ class _Texts(_Line, frozen=True):
 class _Call(msgspec.Struct, frozen=True):
     """What of a step tells which call it was."""
 
+    index: int
     call_id: str | None = None
 
 
@@ -359,21 +360,23 @@ def find(db: sqlite3.Connection, identity: str) -> Found | None:
     return Found(line, labels.history(db, step_id), trajectory, before[0], after[0])
 
 
-def called(db: sqlite3.Connection, session: str, call_id: str, after: int = 0) -> tuple[bytes | None, int]:
-    """The last verdict's line on a call of a session, or of its sub-agents, and up to which step was looked.
+def called(db: sqlite3.Connection, session: str, call: str | int, after: int = 0) -> tuple[bytes | None, int]:
+    """The last verdict's line on a call of a session, and up to which step was looked.
 
     Args:
         db: Where.
         session: The trajectory's name, without a sub-agent's.
-        call_id: The log's id of the call.
+        call: The log's id of the call, of the session or its sub-agents; or the step's number in the session.
         after: Up to which step was looked before: only later ones are.
     """
     ((last,),) = db.execute("SELECT ifnull(max(id), 0) FROM steps").fetchall()
     if last > after:
-        for _, step_id, body in db.execute(_CALLED, (session, after, call_id.encode("utf-8", "replace"))):
+        text = call.encode("utf-8", "replace") if isinstance(call, str) else None
+        for step_id, trajectory, body in db.execute(_CALLED, (session, after, text)):
             # Where a text is no Unicode it is JSON, as `store` has it.
             step = msgspec.convert(json.loads(body), _Call) if body.startswith(b"{") else _decode_call(body)
-            if step.call_id == call_id and (found := db.execute(_LINE_OF, (step_id,)).fetchone()):
+            meant = step.call_id == call if text is not None else (step.index == call and trajectory == session)
+            if meant and (found := db.execute(_LINE_OF, (step_id,)).fetchone()):
                 return found[0], last
     return None, last
 

@@ -49,6 +49,9 @@ def test_only_what_is_off_path_is_told(tmp_path: Path) -> None:
         told = [verifierd("hook", "--state", state, "--wait", "20", stdin=document(call[0])) for call in CALLS]
         asked = verifierd("hook", "--state", state, "--wait", "20", "--session", json.loads(document(""))["session_id"],
                           "--call", CALLS[1][0])  # fmt: skip
+        numbered = verifierd(
+            "hook", "--state", state, "--session", json.loads(document(""))["session_id"], "--step", "2"
+        )
         other = verifierd("hook", "--state", state, "--wait", "1", stdin=document(CALLS[1][0], session_id="another"))
 
     assert [(one.returncode, one.stderr) for one in (*told, asked, other)] == [(0, "")] * 5
@@ -57,6 +60,7 @@ def test_only_what_is_off_path_is_told(tmp_path: Path) -> None:
     assert said["hookEventName"] == "PostToolUse"
     text = said["additionalContext"]
     assert text + "\n" == asked.stdout
+    assert numbered.stdout == asked.stdout.replace(CALLS[1][0], "2")
     assert "off path (contradiction)" in text
     assert CALLS[1][0] in text
     assert text.isascii()

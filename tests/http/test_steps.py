@@ -94,6 +94,17 @@ async def test_a_call_is_found_by_its_id_alone() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_step_is_found_by_its_number() -> None:
+    """Where a log has no ids of calls; those of sub-agents have numbers of their own."""
+    async with Store() as store, asking(store) as client:
+        steps = [step("toolu_1", 1), step("toolu_2", 2)]
+        await keep(store, *steps, step("toolu_3", 2, "session/agent"), step("toolu_4", 3, "session/agent"))
+
+        assert (await asked(client, "", step="2"))["step_id"] == steps[1].step_id
+        assert await asked(client, "", step="3") is None
+
+
+@pytest.mark.anyio
 async def test_the_last_verdict_counts() -> None:
     """A step that another policy judged later has that verdict."""
     async with Store() as store, asking(store) as client:

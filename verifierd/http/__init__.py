@@ -11,7 +11,8 @@
     GET /api/labels     what was said of a step, oldest first: ?id=ID
     POST /api/labels    say what is true of one: {"id": "...", "label": "on_path|off_path|unsure|undo", "by": "...",
                         "note": "..."}; 202 if the id's verdict is yet to come
-    GET /api/steps      what became of one call: ?session=NAME&call_id=ID&wait=SECONDS, for at most 30; null if unknown
+    GET /api/steps      what became of one call: ?session=NAME, and &call_id=ID or &step=NUMBER; null if unknown,
+                        for which &wait=SECONDS takes up to 30
     POST /-/reload      read the settings and the policy again: all of it, or 409 and nothing
 
 What the console shows; lists say in `next` what `after` takes for the next page:

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from verifierd import views
 from verifierd.errors import StateError
-from verifierd.http.answers import respond
+from verifierd.http.answers import number, respond
 from verifierd.types import Alarm, Signal, VerdictKind
 
 __all__ = ("Calls", "step_routes")
@@ -57,17 +57,20 @@ def step_routes(calls: Calls | None) -> list[Route]:
 
     async def step(request: Request) -> Response:
         query = request.query_params
-        session, call_id = query.get("session", ""), query.get("call_id", "")
-        if not (0 < len(session) <= _NAME and 0 < len(call_id) <= _NAME):
-            raise HTTPException(400, "which step? ?session= takes a session's name, call_id= the log's id of a call")
+        session = query.get("session", "")
+        call = query.get("call_id") or number(query.get("step"), "step") or ""
+        if not (0 < len(session) <= _NAME and 0 < len(str(call)) <= _NAME):
+            raise HTTPException(
+                400, "which step? ?session= takes a session's name, call_id= the log's id of a call, or step= a number"
+            )
         until = anyio.current_time() + _seconds(query.get("wait", "0"))
         try:
-            line, seen = await calls.look(views.called, session, call_id)
+            line, seen = await calls.look(views.called, session, call)
             if line is None and waiting.available_tokens:
                 async with waiting:
                     while line is None and anyio.current_time() < until and not await request.is_disconnected():
                         await anyio.sleep(_EVERY)
-                        line, seen = await calls.look(views.called, session, call_id, seen)
+                        line, seen = await calls.look(views.called, session, call, seen)
         except StateError as error:
             if not error.temporary:
                 raise
