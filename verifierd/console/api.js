@@ -10,6 +10,7 @@ export class ApiError extends Error {
 }
 
 let signIn = async () => false;
+let session = false; // whether we know of one
 
 /** Say how a token is asked for: it resolves to whether there is a session now. */
 export function askForTokenBy(ask) {
@@ -26,21 +27,26 @@ export async function get(path, parameters = {}) {
     return withToken(() => call(text ? `${path}?${text}` : path, { headers: { Accept: "application/json" } }));
 }
 
-/** Change. */
+/** Change, which needs a session. */
 export async function post(path, body) {
+    session ||= (await call("/api/session", {})).session || (await signIn());
+    if (!session) throw new ApiError(401, "Changes need the token");
     return withToken(() => send("POST", path, body));
 }
 
 /** Begin a session: the token becomes a cookie that no script can read. */
 export async function openSession(token) {
     await send("POST", "/api/session", { token });
+    session = true;
 }
 
 async function withToken(request) {
     try {
         return await request();
     } catch (error) {
-        if (error.status !== 401 || !(await signIn())) throw error;
+        if (error.status !== 401) throw error;
+        session = false;
+        if (!(await signIn())) throw error;
         return request();
     }
 }

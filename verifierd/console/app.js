@@ -19,6 +19,7 @@ const PAGES = [
 ];
 const THEMES = { auto: "As the system has it", light: "Light", dark: "Dark" };
 const SEQUENCE = 2000; // milliseconds to the second key
+const BACKGROUND = 30_000; // milliseconds between two looks at the figures from a tab that nobody sees
 const LABELS = { o: "off_path", f: "on_path", u: "unsure", z: "undo" };
 
 const main = document.getElementById("main");
@@ -118,7 +119,7 @@ function summarise(summary) {
 }
 
 function connection() {
-    const text = { connecting: "connecting", live: "live", lost: "disconnected" }[stream.state];
+    const text = { connecting: "connecting", live: "live", lost: "disconnected", resting: "paused" }[stream.state];
     const element = document.getElementById("connection");
     element.dataset.state = stream.state;
     element.title = stream.state === "lost" ? "The daemon does not answer; the page tries again by itself." : "";
@@ -235,6 +236,14 @@ stream.addEventListener("resumed", async () => {
     summarise(await get("/api/summary"));
 });
 stream.addEventListener("state", connection);
+setInterval(async () => {
+    if (stream.state !== "resting") return;
+    try {
+        summarise(await get("/api/summary")); // open alarms stand in the tab's title
+    } catch {
+        // Whoever comes back to the tab sees that it is disconnected.
+    }
+}, BACKGROUND);
 addEventListener("hashchange", show);
 addEventListener("keydown", pressed);
 document.getElementById("help").addEventListener("click", help);

@@ -145,7 +145,7 @@ export class StepView {
         const controls = h(
             "div",
             { class: "controls" },
-            verdict.surprise?.length &&
+            verdict.surprise !== null &&
                 switched("Token surprise", this.#heat, () => {
                     this.#heat = !this.#heat;
                     this.#draw();
@@ -328,13 +328,13 @@ function facts(rows) {
 }
 
 function legend() {
-    const steps = [0, 0.5, 1, 2, 4, 6, 9];
+    const steps = [0.5, 1, 2, 4, 6, 9];
     return h(
         "p",
         { class: "legend" },
         "Nats: ",
         steps.map((nats) => h("mark", { class: `heat heat-${warmth(nats)}` }, String(nats))),
-        " and more. The warmer, the less the model expected it.",
+        " and more. The warmer, the less the model expected it; what is below is not kept.",
     );
 }
 

@@ -1,7 +1,8 @@
 /**
  * What happens, as it happens: server-sent events, resumed where they broke off.
  *
- * The browser resumes a broken connection by itself; one that was refused is tried again here, later and later.
+ * The browser resumes a broken connection by itself; one that was refused is tried again here, later and later. A tab
+ * that nobody sees listens to nothing: browsers open no more than six connections to a host, for all tabs together.
  */
 
 const KINDS = ["verdict", "alarm", "label", "summary"];
@@ -15,14 +16,16 @@ export class Stream extends EventTarget {
     #timer = 0;
     #opened = false;
 
-    /** `connecting`, `live` or `lost`. */
+    /** `connecting`, `live`, `lost`, or `resting` while nobody sees it. */
     state = "connecting";
 
     /** Begin after an event's number. */
     start(after) {
         this.#after = after;
         addEventListener("online", () => this.again());
-        this.#connect();
+        document.addEventListener("visibilitychange", () => (document.hidden ? this.#rest() : this.again()));
+        if (document.hidden) this.#rest();
+        else this.#connect();
     }
 
     /** Try now: there may be a session since. */
@@ -30,6 +33,12 @@ export class Stream extends EventTarget {
         if (this.state === "live" || this.#after === null) return;
         this.#source?.close();
         this.#connect();
+    }
+
+    #rest() {
+        clearTimeout(this.#timer);
+        this.#source?.close();
+        this.#become("resting");
     }
 
     #connect() {

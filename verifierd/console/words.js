@@ -93,7 +93,8 @@ export function percent(share, digits = 2) {
 export function seconds(value) {
     if (value >= 100) return `${Math.round(value)} s`;
     if (value >= 1) return `${value.toFixed(1)} s`;
-    if (value >= 0.001) return `${(1000 * value).toPrecision(2).replace(/\.0$/, "")} ms`;
+    if (value >= 0.01) return `${Math.round(1000 * value)} ms`;
+    if (value >= 0.001) return `${(1000 * value).toFixed(1)} ms`;
     return value > 0 ? "< 1 ms" : "none";
 }
 
