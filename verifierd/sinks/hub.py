@@ -28,7 +28,7 @@ _MISSED = 1000  # steps that are told one by one; who missed more is told to loo
 _PIECES = 256
 _BYTES = 4 * 1024**2  # of pieces that are kept for who is slow
 _GROUP = 20  # listeners woken together
-_BREAK = 0.02  # seconds between two groups: with writes of 50 us that is a twentieth of the loop's time
+_BREAK = 0.04  # seconds between two groups: with writes of 100 us that is a twentieth of the loop's time
 _SUMMARY_SECONDS = 1.0
 _log = structlog.get_logger(component="hub")
 
