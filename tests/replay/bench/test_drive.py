@@ -1,5 +1,6 @@
 """Runs of suites against a server: at once, after a kill, and when the server goes away."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -113,11 +114,11 @@ def test_a_server_that_is_not_there_ends_the_run(tmp_path: Path) -> None:
 def test_a_server_that_goes_away_ends_the_run_and_loses_nothing(tmp_path: Path) -> None:
     """What it failed on last is asked again once it is back; a failure among answers is an answer."""
     file = tmp_path / "run.jsonl"
-    count = [0]
+    count = itertools.count(1)
 
     def say(messages: Sequence[dict[str, str]], times: int) -> Said | str:
-        count[0] += 1
-        if count[0] == 10 or count[0] > 30:
+        number = next(count)
+        if number == 10 or number > 30:
             return Said("unloaded", 404)
         return _answer(messages, times)
 
@@ -125,13 +126,14 @@ def test_a_server_that_goes_away_ends_the_run_and_loses_nothing(tmp_path: Path) 
         _drive(server.url, 200, out=file)
     assert "--out" in caught.value.hint
     kept = read(file)[1]
-    assert len(kept) == 30
-    assert [row.outcome for row in kept].count(Outcome.FAILED) == 1
+    failed = [row.outcome for row in kept].count(Outcome.FAILED)
+    assert len(kept) - failed == 29
+    assert 1 <= failed < 8  # some more, where an answer came behind them
 
     with Server(_answer) as server:
         found = _drive(server.url, 200, out=file)
-        assert len(server.asked) == 170
-    assert found.results == {"rows": 200, "failed": 1}
+        assert len(server.asked) == 200 - len(kept)
+    assert found.results == {"rows": 200, "failed": failed}
 
 
 def test_failures_at_the_end_are_kept(tmp_path: Path) -> None:
@@ -163,7 +165,7 @@ def test_who_cannot_be_talked_to_fails_each_job() -> None:
 
 
 def _until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -174,11 +176,10 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     command = [sys.executable, "-m", "verifierd", "bench", "plausible", "--size", "smoke", "--runs", "15", "--json"]
     command += ["--predictor", "openai", "--model", "m", "--out", str(file)]
-    count = [0]
+    count = itertools.count(1)
 
     def say(_messages: Sequence[dict[str, str]], _times: int) -> Said:
-        count[0] += 1
-        return Said("**Environment Observation:**\ntotal 0", hold=0 if count[0] <= 20 else 30)
+        return Said("**Environment Observation:**\ntotal 0", hold=0 if next(count) <= 20 else 30)
 
     with Server(say) as server:
         process = subprocess.Popen(
@@ -193,7 +194,7 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     with file.open("ab") as cut:
         cut.write(b'{"job":"ls/14","rows":[{"case":"ls","ru')
 
-    count[0] = -1000
+    count = itertools.count(-1000)
     with Server(say) as server:
         done = subprocess.run([*command, "--base-url", server.url], check=True, capture_output=True, text=True)
         assert len(server.asked) == 25

@@ -14,6 +14,7 @@ from verifierd.replay.bench.figures import value
 from verifierd.replay.bench.suite import Report, load, measure
 
 _SAID = "**Environment Observation:**\nx"
+_NOTHING = "<predicted_observation></predicted_observation>"
 
 
 def _measure(models: Sequence[Any], *, suite: str = "roles", **more: Any) -> Report:
@@ -29,27 +30,24 @@ def _measure(models: Sequence[Any], *, suite: str = "roles", **more: Any) -> Rep
 def test_models_and_their_differences(tmp_path: Path) -> None:
     """Each model's figures under its letter, rows in files of their own, and nobody is asked twice."""
 
-    def say(_messages: Sequence[dict[str, str]], _times: int) -> str:
-        return _SAID
-
-    with Server(say) as server:
+    with Server(lambda _messages, _times: _SAID) as server, Server(lambda _messages, _times: _NOTHING) as other:
         models = [
             {"model": "one", "base-url": server.url},
-            {"model": "", "predictor": "shell"},
-            {"model": "two", "base-url": server.url},
+            {"model": "", "predictor": "contracts"},
+            {"model": "two", "base-url": other.url},
         ]
         told: list[tuple[int, int]] = []
         found = _measure(models, out=tmp_path / "run.jsonl", on=lambda *more: told.append(more))
-        asked = len(server.asked)
+        asked = len(server.asked), len(other.asked)
         again = _measure(models, out=tmp_path / "run.jsonl")
-        assert len(server.asked) == asked
+        assert (len(server.asked), len(other.asked)) == asked
 
-    assert found.model == "a: one; b: shell; c: two"
-    assert value(found.results["a_exact"]) == 0
-    assert value(found.results["b_exact"]) > 0.5
-    assert value(found.results["b_minus_a_exact"]) == value(found.results["b_exact"])
-    assert value(found.results["c_minus_a_exact"]) == 0
-    assert value(found.results["c_minus_a_exact_mcnemar"]) == 1
+    assert found.model == "a: one; b: contracts; c: two"
+    assert value(found.results["a_exact"]) == value(found.results["b_exact"]) == 0
+    assert value(found.results["c_exact"]) > 0  # of commands that print nothing
+    assert value(found.results["c_minus_a_exact"]) == value(found.results["c_exact"])
+    assert value(found.results["b_minus_a_exact"]) == 0
+    assert value(found.results["b_minus_a_exact_mcnemar"]) == 1
     assert {name for name in found.results if "exact" in name} == {name for name in again.results if "exact" in name}
     files = sorted(tmp_path.iterdir())
     assert [file.name for file in files] == ["run-1.jsonl", "run-2.jsonl", "run-3.jsonl"]
