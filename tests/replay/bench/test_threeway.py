@@ -29,7 +29,6 @@ def _measure(models: Sequence[Any], *, suite: str = "roles", **more: Any) -> Rep
 
 def test_models_and_their_differences(tmp_path: Path) -> None:
     """Each model's figures under its letter, rows in files of their own, and nobody is asked twice."""
-
     with Server(lambda _messages, _times: _SAID) as server, Server(lambda _messages, _times: _NOTHING) as other:
         models = [
             {"model": "one", "base-url": server.url},
