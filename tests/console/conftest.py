@@ -14,7 +14,6 @@ from msgspec import UNSET
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
@@ -26,11 +25,9 @@ from verifierd.types import Action, Alarm, Origin, Signal, Step, Verdict, Verdic
 SAMPLES = Path(__file__).parents[2] / "replay" / "trajectories"
 LONG = 5000
 MANY = 2000
-HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>alert(1)</script> \x1b[31mred\x1b]0;t\x07 \u202eevil\u202c \ud800"
-SHOWN = (
-    "<img src=x onerror=\"document.title='owned'\"><script>alert(1)</script>"
-    " \\x1b[31mred\\x1b]0;t\\x07 \\u202eevil\\u202c \\ud800"
-)
+_MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>alert(1)</script>"
+HOSTILE = f"{_MARKUP} \x1b[31mred\x1b]0;t\x07 \u202eevil\u202c \ud800"
+SHOWN = f"{_MARKUP} \\x1b[31mred\\x1b]0;t\\x07 \\u202eevil\\u202c \\ud800"
 """What of it is to be read on the page."""
 
 BIG = 1_000_000
@@ -69,9 +66,8 @@ class Page:
 
     def one(self, css: str) -> WebElement:
         """The first one that is seen, as soon as there is one."""
-        found: list[WebElement] = []
-        self.wait(lambda: found.extend(self.all(css)[:1]) or found, css)
-        return found[0]
+        self.wait(lambda: self.all(css), css)
+        return self.all(css)[0]
 
     def text(self, css: str) -> str:
         """The text of an element, hidden parts included."""
@@ -94,7 +90,7 @@ class Page:
         for key in keys:
             self.driver.switch_to.active_element.send_keys(key)
 
-    def wait(self, ready: Callable[[], Any], what: str = "", seconds: float = 10) -> None:
+    def wait(self, ready: Callable[[], Any], what: str = "", seconds: float = 20) -> None:
         """Wait until something is so."""
         end = time.monotonic() + seconds
         while True:
@@ -122,6 +118,10 @@ class Page:
     def lock(self) -> None:
         """End the session."""
         self.driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
+
+    def log(self, kind: str = "browser") -> list[str]:
+        """What the browser noted since the last look."""
+        return [entry["message"] for entry in self.driver.get_log(kind)]  # type: ignore[no-untyped-call]
 
     def look(self, path: str) -> Any:
         """What the daemon answers."""
@@ -189,10 +189,10 @@ def page(driver: webdriver.Chrome, daemon: Live) -> Iterator[Page]:
     page = Page(driver, daemon)
     page.size(1440, 900)
     for kind in ("browser", "performance"):
-        driver.get_log(kind)
+        page.log(kind)
     yield page
-    assert [entry["message"] for entry in driver.get_log("browser")] == []
-    asked = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    assert page.log() == []
+    asked = [json.loads(entry)["message"] for entry in page.log("performance")]
     urls = {event["params"]["request"]["url"] for event in asked if event["method"] == "Network.requestWillBeSent"}
     assert [url for url in urls if not url.startswith((f"{daemon.url}/", "about:"))] == []
     driver.get("about:blank")

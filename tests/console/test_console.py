@@ -10,7 +10,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from tests.console.conftest import LONG, MANY, SHOWN, Page
-from tests.helpers import echo, jsonl
+from tests.helpers import Live, echo, jsonl
 
 
 def test_trajectories(page: Page) -> None:
@@ -49,7 +49,7 @@ def test_filters_are_in_the_address(page: Page) -> None:
 
 
 def test_step(page: Page) -> None:
-    """A step shows predicted against observed with what decided, what was checked, limits, times, and the log's record."""
+    """A step shows predicted against observed, what decided, what was checked, limits, times, and the log's record."""
     page.open(page.verdict("config-drift", 7))
     page.says(".step h1", "Step 7")
     page.says(".badge", "off path")
@@ -85,7 +85,8 @@ def test_surprise(page: Page) -> None:
     switch.click()
 
     warmth = page.run(
-        "return [...document.querySelectorAll('.diff mark.heat')].map((mark) => Number(/heat-(\\d)/.exec(mark.className)[1]))"
+        "return [...document.querySelectorAll('.diff mark.heat')]"
+        ".map((mark) => Number(/heat-(\\d)/.exec(mark.className)[1]))"
     )
     assert warmth == sorted(warmth)
     assert {1, 6} <= set(warmth)
@@ -126,6 +127,24 @@ def test_labels_reach_the_metrics(page: Page) -> None:
     assert kept["sameSite"] == "Strict"
 
 
+def test_a_private_daemon(page: Page, tmp_path: Path) -> None:
+    """Where reading needs the token, too, it is asked for once, and all that was refused is then shown."""
+    (tmp_path / "config.toml").write_text("[http]\nport = 0\nallow-remote = true\n", encoding="utf-8")
+    (tmp_path / "a.jsonl").write_bytes(jsonl(*echo("secret", 1)))
+    with Live(tmp_path / "state", tmp_path / "a.jsonl", "--config", tmp_path / "config.toml") as daemon:
+        daemon.wait(lambda: daemon.steps == [("secret", 1)])
+        private = Page(page.driver, daemon)
+        private.lock()
+        private.open()
+        private.unlock()
+        private.says(".row", "secret")
+        private.says(".figure-abstention", "%")
+        private.says("#connection", "live")
+        assert all("401" in entry for entry in private.log())
+        private.driver.get("about:blank")
+    page.log("performance")
+
+
 def test_a_wrong_token_is_refused(page: Page) -> None:
     """Who gives another token is told so, and may try again."""
     page.lock()
@@ -134,8 +153,8 @@ def test_a_wrong_token_is_refused(page: Page) -> None:
     page.one(".card.alarmed button").click()
     page.one("dialog #token").send_keys("0" * 64, Keys.ENTER)
     page.says("dialog [role=alert]", "That is not the token")
-    refused = [entry for entry in page.driver.get_log("browser") if "401" in entry["message"]]
-    assert len(refused) == 1  # the browser notes it itself
+    (refused,) = page.log()  # the browser notes it itself
+    assert "401" in refused
     page.press(Keys.ESCAPE)
     page.wait(lambda: not page.all("dialog"))
 
@@ -324,7 +343,7 @@ def test_trouble_is_told(page: Page) -> None:
     page.says(".state-trouble", "no such trajectory")
     page.open("v/ffffffffffffffffffffffffffffffff")
     page.says(".state-trouble", "no such verdict")
-    assert all("404" in entry["message"] for entry in page.driver.get_log("browser"))
+    assert all("404" in entry for entry in page.log())
 
     page.open()
     page.one(".row")
@@ -337,7 +356,7 @@ def test_trouble_is_told(page: Page) -> None:
         page.says(".state-trouble", "does not answer")
     finally:
         page.driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline | {"offline": False})
-    page.driver.get_log("browser")
+    page.log()
     page.go("")
     page.says(".row", "job-")
 
@@ -368,7 +387,8 @@ _NAMELESS = """return [...document.querySelectorAll("button, a, input, select, [
 # Texts whose contrast with what is behind them is below 4.5 to 1.
 _FAINT = r"""
     const channels = (colour) => (colour.match(/[\d.]+/g) ?? []).map(Number);
-    const light = (rgb) => rgb.slice(0, 3).map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    const linear = (c) => (c <= 10.31475 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
+    const light = (rgb) => rgb.slice(0, 3).map(linear)
         .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
     const behind = (element) => {
         for (let e = element; e; e = e.parentElement) {
@@ -381,7 +401,8 @@ _FAINT = r"""
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) {
         const element = walker.currentNode.parentElement;
-        if (!walker.currentNode.data.trim() || !element.checkVisibility() || element.closest(":disabled, .unseen")) continue;
+        if (!walker.currentNode.data.trim() || !element.checkVisibility()) continue;
+        if (element.closest(":disabled, .unseen")) continue;
         const [a, b] = [light(channels(getComputedStyle(element).color)), light(behind(element))];
         const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
         if (contrast < 4.5) found.push([walker.currentNode.data.trim().slice(0, 40), element.className, contrast]);

@@ -224,6 +224,14 @@ async function begin() {
     }
 }
 
+async function refresh() {
+    try {
+        summarise(await get("/api/summary"));
+    } catch {
+        // The connection's state says it.
+    }
+}
+
 askForTokenBy(async () => {
     const session = await askForToken();
     if (session) stream.again();
@@ -233,17 +241,10 @@ for (const kind of ["verdict", "alarm", "label"]) stream.addEventListener(kind, 
 stream.addEventListener("summary", ({ detail }) => summarise(detail));
 stream.addEventListener("resumed", async () => {
     view?.happened("resumed");
-    summarise(await get("/api/summary"));
+    await refresh();
 });
 stream.addEventListener("state", connection);
-setInterval(async () => {
-    if (stream.state !== "resting") return;
-    try {
-        summarise(await get("/api/summary")); // open alarms stand in the tab's title
-    } catch {
-        // Whoever comes back to the tab sees that it is disconnected.
-    }
-}, BACKGROUND);
+setInterval(() => stream.state === "resting" && refresh(), BACKGROUND); // open alarms stand in the tab's title
 addEventListener("hashchange", show);
 addEventListener("keydown", pressed);
 document.getElementById("help").addEventListener("click", help);

@@ -21,6 +21,8 @@ const KEYS = [
     ["?", "this help"],
 ];
 
+const FILE = /Mac OS/.test(navigator.userAgent) ? "~/Library/Application\\ Support/verifierd/token" : "~/.local/state/verifierd/token";
+
 let asked = null;
 
 /** Ask for the token, once at a time; whether there is a session now. */
@@ -39,8 +41,8 @@ function ask() {
             "form",
             {},
             h("h2", { id: "token-title" }, "The token, please"),
-            h("p", {}, "Changes need the token of the state folder. It is in the file ", h("code", {}, "token"), " there, for instance:"),
-            h("pre", {}, "cat ~/.local/state/verifierd/token"),
+            h("p", {}, "It is in the file ", h("code", {}, "token"), " of the state folder; that is, unless ", h("code", {}, "--state"), " names another one:"),
+            h("pre", { tabindex: "0" }, `cat ${FILE}`),
             h("label", { for: "token" }, "Token"),
             field,
             trouble,

@@ -98,6 +98,7 @@ function entry(label, holds) {
         "li",
         { class: label.undone ? "undone" : "" },
         icon("tag"),
+        " ",
         h("b", {}, labelled(label.label)),
         " by ",
         data(who),

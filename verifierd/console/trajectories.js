@@ -171,7 +171,9 @@ export function shares(verdicts) {
     return bar;
 }
 
-function counted(item, step) {
+/** A trajectory with one step more, unless it was counted when the trajectory was read. */
+export function counted(item, step) {
+    if (Date.parse(step.time) <= Date.parse(item.last)) return item;
     const steps = item.steps + 1;
     return {
         ...item,

@@ -4,12 +4,13 @@ import { get } from "./api.js";
 import { data, failed, fill, h, icon, state } from "./dom.js";
 import { filters } from "./filters.js";
 import { StepView } from "./step.js";
-import { open, shares } from "./trajectories.js";
+import { counted, open, shares } from "./trajectories.js";
 import { VirtualList } from "./virtual.js";
 import * as words from "./words.js";
 
 const PAGE = 500;
-const CALM = 1000;
+const CALM = 1000; // milliseconds between two looks at what may be new
+const SIGNALS = 1; // names of them in a row
 
 export const FILTERS = ["q", "verdict", "tool"];
 
@@ -135,9 +136,7 @@ export class TrajectoryView {
     happened(kind, detail) {
         if (kind === "verdict" && detail.trajectory_id === this.#id) {
             if (this.#trajectory) {
-                const steps = this.#trajectory.steps + 1;
-                const { verdicts } = this.#trajectory;
-                this.#trajectory = { ...this.#trajectory, steps, last: detail.time, verdicts: { ...verdicts, [detail.verdict]: (verdicts[detail.verdict] ?? 0) + 1 } };
+                this.#trajectory = counted(this.#trajectory, detail);
                 this.#about();
             }
             if (this.#fits(detail)) this.#list.append(detail);
@@ -357,6 +356,7 @@ class Overview {
 }
 
 function row(item) {
+    const signals = item.signals.filter((name) => name !== item.reason);
     return [
         h("span", { class: "step-number" }, words.number(item.step)),
         h("span", { class: `standing standing-${item.verdict}` }, icon(item.verdict, words.VERDICTS[item.verdict])),
@@ -367,7 +367,8 @@ function row(item) {
             { class: "chips" },
             item.alarm && h("span", { class: "chip chip-alarm" }, icon("bell"), " alarm"),
             item.label && h("span", { class: "chip chip-label" }, icon("tag"), ` ${words.labelled(item.label)}`),
-            item.signals.filter((name) => name !== item.reason).map((name) => h("span", { class: "chip" }, words.spaced(name))),
+            signals.slice(0, SIGNALS).map((name) => h("span", { class: "chip" }, words.spaced(name))),
+            signals.length > SIGNALS && h("span", { class: "chip", title: signals.join(", ") }, `+${signals.length - SIGNALS}`),
         ),
         h("span", { class: "reason" }, words.spaced(item.reason)),
         h("time", { class: "when", datetime: item.time, title: words.moment(item.time) }, words.moment(item.time).slice(11)),

@@ -191,9 +191,11 @@ export class VirtualList {
             row.remove();
             this.#rows.delete(index);
         }
-        for (let index = first; index < last; index += 1) {
-            const row = this.#rows.get(index) ?? this.#row(index);
+        let below = null; // rows stand in the page as they stand in the list, for whoever has it read out
+        for (let index = last - 1; index >= first; index -= 1) {
+            const row = this.#rows.get(index) ?? this.#row(index, below);
             row.style.transform = `translateY(${index * height}px)`;
+            below = row;
         }
         if (this.active >= first && this.active < last) {
             this.element.setAttribute("aria-activedescendant", `${this.#id}-${this.active}`);
@@ -202,7 +204,7 @@ export class VirtualList {
         if (this.items.length - last < AHEAD && !this.#error) this.#more();
     }
 
-    #row(index) {
+    #row(index, below) {
         const item = this.items[index];
         const row = h(
             "div",
@@ -218,7 +220,7 @@ export class VirtualList {
             this.#options.render(item),
         );
         this.#rows.set(index, row);
-        this.#space.append(row);
+        this.#space.insertBefore(row, below);
         return row;
     }
 
