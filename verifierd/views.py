@@ -121,11 +121,12 @@ _RAISED = f"{_TRAJECTORY} WHERE verdict_id = ?"
 _QUARANTINE = (
     """SELECT id, path, "offset", length, reason, time FROM quarantine WHERE id < ? ORDER BY id DESC LIMIT ?"""
 )
-# Of a session and its sub-agents, the newest steps that have a text in them.
-_CALLED = """SELECT step_id, trajectory, body FROM steps WHERE id IN (
-    SELECT steps.id FROM trajectories CROSS JOIN steps USING (format, trajectory, run)
+# Of a session and its sub-agents the newest steps, the last one first. Sorted once more at the end, or filtered here,
+# many bodies would be read before the first step comes.
+_CALLED = """SELECT step_id, trajectory, body FROM (
+    SELECT steps.id AS number FROM trajectories CROSS JOIN steps USING (format, trajectory, run)
     WHERE (trajectory = ?1 OR (trajectory > ?1 || '/' AND trajectory < ?1 || '0')) AND steps.id > ?2
-    ORDER BY steps.id DESC LIMIT 1000) AND (?3 IS NULL OR instr(body, ?3)) ORDER BY steps.id DESC"""
+    ORDER BY steps.id DESC LIMIT 1000) CROSS JOIN steps ON steps.id = number"""
 _LINE_OF = "SELECT line FROM verdicts WHERE step_id = ? ORDER BY seq DESC LIMIT 1"
 
 _LAST = 1 << 62
@@ -372,7 +373,9 @@ def called(db: sqlite3.Connection, session: str, call: str | int, after: int = 0
     ((last,),) = db.execute("SELECT ifnull(max(id), 0) FROM steps").fetchall()
     if last > after:
         text = call.encode("utf-8", "replace") if isinstance(call, str) else None
-        for step_id, trajectory, body in db.execute(_CALLED, (session, after, text)):
+        for step_id, trajectory, body in db.execute(_CALLED, (session, after)):
+            if text is not None and text not in body:
+                continue
             # Where a text is no Unicode it is JSON, as `store` has it.
             step = msgspec.convert(json.loads(body), _Call) if body.startswith(b"{") else _decode_call(body)
             meant = step.call_id == call if text is not None else (step.index == call and trajectory == session)
