@@ -142,6 +142,28 @@ async def test_a_right_answer_is_exact() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_thought_that_the_cap_cut_is_no_answer() -> None:
+    """It is told from an answer that was cut."""
+    found = [case for case in cases(OWN) if case.name == "os/706/2"]
+    for text, name in (("", "unanswered"), ("all is", "truncated")):
+        rows, engine = await _all(Speaker(text, thought="hm", finish="length"), found, thinking=(True,))
+        assert rows[0].outcome.value == name
+        assert value(engine.figures(rows)[name]) == 1.0
+
+
+@pytest.mark.anyio
+async def test_the_truth_is_no_role_break(tmp_path: Path) -> None:
+    """Even where it spells a call."""
+    row = json.loads((OWN / "mcp_test.jsonl").read_text("utf-8").splitlines()[0])
+    call = '{"name": "get_ticket", "arguments": {"id": "T-1"}}'
+    row["response"][row["turn_idx"] - 1] = f"**Environment Observation:**\n{call}"
+    file = tmp_path / "mcp_test.jsonl"
+    file.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    rows, _ = await _all(Speaker(call), cases(file))
+    assert (rows[0].outcome, rows[0].exact) == (Outcome.ANSWERED, True)
+
+
+@pytest.mark.anyio
 async def test_ways_and_runs() -> None:
     """Thinking, caps and runs multiply; the first way has plain names."""
     speaker = Speaker("x", thought="hm")

@@ -46,7 +46,8 @@ async def test_failures_of_a_model_are_told_apart(outcome: str) -> None:
         (("**Environment Observation:**\na.txt", "", "stop"), False, Outcome.ANSWERED, "a.txt"),
         (("<predicted_observation></predicted_observation>", "", "stop"), False, Outcome.ANSWERED, ""),
         (("a.txt", "It lists.", "stop"), True, Outcome.ANSWERED, "a.txt"),
-        (("", "It li", "length"), True, Outcome.TRUNCATED, ""),
+        (("", "It li", "length"), True, Outcome.UNANSWERED, ""),
+        (("a.t", "It lists.", "length"), True, Outcome.TRUNCATED, "a.t"),
         ((" \n", "It lists.", "stop"), True, Outcome.EMPTY, ""),
         (
             ('{"name": "bash", "arguments": {}}', "", "stop"),

@@ -15,7 +15,7 @@ from verifierd.bundled import root
 from verifierd.config import ModelConfig
 from verifierd.errors import ConfigError, PredictorError
 from verifierd.predictors import prompt
-from verifierd.replay.bench.asking import Answer, Outcome, Party, asked_by, matched, shortened
+from verifierd.replay.bench.asking import Answer, Outcome, Party, asked_by, forgiven, matched, shortened
 from verifierd.replay.bench.awb.data import Case, Told, asking, cases, steps, told
 from verifierd.replay.bench.awb.judge import Judge, JudgeSettings, briefing
 from verifierd.replay.bench.awb.reading import Grade, extracted, unmarked
@@ -229,6 +229,7 @@ class AgentWorldBench:
         else:
             answer = await self._answer(row, asked, way, step)
             raw = answer.raw
+        answer = forgiven(answer, step)
         text = extracted(raw) if raw else ""
         right = unmarked(text) if answer.outcome is Outcome.ANSWERED else None
         match = None if right is None else matched(right, step, history)

@@ -33,6 +33,7 @@ __all__ = (
     "Party",
     "Sampling",
     "asked_by",
+    "forgiven",
     "matched",
     "party",
     "shortened",
@@ -57,7 +58,7 @@ class Outcome(StrEnum):
     THOUGHT = "thought"  # though thinking was off
     EMPTY = "empty"
     FAILED = "failed"
-    UNANSWERED = "unanswered"  # cut before the answer began: suites that let a model think tell it from `truncated`
+    UNANSWERED = "unanswered"  # cut before the answer began, of a model that was to think first
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,6 +182,8 @@ class Party:
         """What a reply is, of a model that was to say what a step's observation is."""
         text = prompt.parse(reply.text)
         outcome, detail = _outcome(reply, asked)
+        if outcome is Outcome.TRUNCATED and asked.thinking and not text:
+            outcome = Outcome.UNANSWERED
         if outcome is Outcome.ANSWERED and _breaks(text, step):
             outcome, detail = Outcome.ROLE_BREAK, "an action, not an observation"
         return _answer(reply, outcome, text, detail)
@@ -212,6 +215,13 @@ def asked_by(sampling: Sampling, *, max_tokens: int, thinking: bool = False, see
     if sampling == "greedy":
         return Asked(max_tokens=max_tokens, thinking=thinking, seed=seed)
     return Asked(max_tokens=max_tokens, thinking=thinking, temperature=0.6, top_p=0.95, top_k=20, seed=seed)
+
+
+def forgiven(answer: Answer, step: Step) -> Answer:
+    """The answer, which is no role break where it is what really came: a screen may show no more than the command."""
+    if answer.outcome is Outcome.ROLE_BREAK and answer.text.strip() == step.observation.strip():
+        return msgspec.structs.replace(answer, outcome=Outcome.ANSWERED, detail="")
+    return answer
 
 
 def matched(text: str, step: Step, history: History) -> Match:

@@ -15,14 +15,11 @@ import numpy as np
 from verifierd.errors import ConfigError
 from verifierd.replay.bench.asking import Outcome
 from verifierd.replay.bench.book import About, Row
-from verifierd.replay.bench.figures import Figure, Results, median
-from verifierd.replay.bench.sequences import share
+from verifierd.replay.bench.figures import Figure, Results, estimated, median
+from verifierd.replay.bench.sequences import FEW, share
 from verifierd.replay.statistics import Bools, Estimate, Floats, Groups, Interval, mcnemar
 
 __all__ = ("COSTS", "RATES", "Compared", "Named", "alike", "compared", "named")
-
-_FEW = 10
-"""Groups below which cases are drawn instead."""
 
 JUDGED = "judge:"
 """Begins the case of a row that tells what a judge said of an answer."""
@@ -140,7 +137,7 @@ def _alone(rows: Sequence[Row]) -> Iterator[tuple[str, Figure]]:
 
 def _differences(ones: Sequence[Row], others: Sequence[Row]) -> Iterator[tuple[str, Figure]]:
     groups = [row.group for row in ones]
-    if len(set(groups)) < _FEW:
+    if len(set(groups)) < FEW:
         groups = [row.case for row in ones]
     for name, hit in RATES.items():
         pairs = [(hit(one), hit(other)) for one, other in zip(ones, others, strict=True)]
@@ -176,7 +173,7 @@ def _difference(one: Bools, other: Bools, groups: Sequence[str]) -> Figure:
     """Of shares. Where all pairs came out alike, the interval is that of a share of none or all of so many."""
     gains = set(other.astype(int) - one.astype(int))
     if len(gains) > 1:
-        return _figure(Groups(groups).difference(other, one))
+        return _estimated(Groups(groups).difference(other, one))
     gain, slack = int(gains.pop()), 1 - 0.025 ** (1 / one.size)
     low, high = (-slack, slack) if gain == 0 else sorted((float(gain), gain * (1 - 2 * slack)))
     return Interval(float(gain), low, high, one.size)
@@ -185,11 +182,10 @@ def _difference(one: Bools, other: Bools, groups: Sequence[str]) -> Figure:
 def _mean(gains: Floats, groups: Sequence[str]) -> Figure:
     drawn = Groups(groups)
     every: Bools = np.ones(gains.size, dtype=np.bool_)
-    return _figure(drawn.of([drawn.sums(gains), drawn.sums(every)], lambda sums, counts: sums / counts, every))
+    return _estimated(drawn.of([drawn.sums(gains), drawn.sums(every)], lambda sums, counts: sums / counts, every))
 
 
-def _figure(found: Estimate) -> Figure:
-    assert found.value is not None
-    if found.low is None or found.high is None:
-        return found.value
-    return Interval(found.value, found.low, found.high, found.n)
+def _estimated(found: Estimate) -> Figure:
+    figure = estimated(found)
+    assert figure is not None
+    return figure

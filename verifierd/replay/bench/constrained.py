@@ -14,11 +14,11 @@ import numpy as np
 from verifierd.errors import ConfigError
 from verifierd.replay.bench.asking import Outcome, Party
 from verifierd.replay.bench.book import Row
-from verifierd.replay.bench.figures import Results, median
+from verifierd.replay.bench.figures import Results, estimated, median
 from verifierd.replay.bench.grammar import observation
 from verifierd.replay.bench.sequences import FEW, Roles, costs, outcomes
 from verifierd.replay.bench.suite import Request
-from verifierd.replay.statistics import Groups, Interval, mcnemar
+from verifierd.replay.statistics import Groups, mcnemar
 from verifierd.stages import Asked, Message
 
 __all__ = ("Constrained",)
@@ -103,11 +103,8 @@ def _compared(both: Sequence[tuple[Row, Row]]) -> Results:
         if not pairs:
             continue
         free, held = np.array(pairs, dtype=np.bool_).T
-        found = groups.difference(held, free)
-        if found.value is not None and found.low is not None and found.high is not None:
-            results[f"{name}_difference"] = Interval(found.value, found.low, found.high, found.n)
-        elif found.value is not None:  # all steps differ alike: nothing varies, and no interval can be told
-            results[f"{name}_difference"] = found.value
+        if (difference := estimated(groups.difference(held, free))) is not None:
+            results[f"{name}_difference"] = difference
         first = np.array([row.run == 0 for row, _ in both])  # further runs of a step repeat it, and are no evidence
         results[f"{name}_mcnemar_p"] = mcnemar(free[first], held[first])
     ratios = [

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from verifierd.errors import ConfigError
-from verifierd.replay.statistics import Interval
+from verifierd.replay.statistics import Estimate, Interval
 
-__all__ = ("Figure", "Results", "holds", "median", "over_seeds", "paired", "seconds", "value")
+__all__ = ("Figure", "Results", "estimated", "holds", "median", "over_seeds", "paired", "seconds", "value")
 
 
 Figure = float | int | Interval
@@ -24,6 +24,13 @@ _CONDITION = re.compile(r"\s*([a-z0-9_]+)\s*(<=|>=|<|>)\s*([-+0-9.e]+)\s*")
 def value(figure: Figure) -> float:
     """The figure itself."""
     return figure.value if isinstance(figure, Interval) else figure
+
+
+def estimated(found: Estimate) -> Figure | None:
+    """The figure: without an interval where there can be none; None where there was nothing to measure."""
+    if found.value is None or found.low is None or found.high is None:
+        return found.value
+    return Interval(found.value, found.low, found.high, found.n)
 
 
 def median(values: Sequence[float]) -> Interval:

@@ -19,9 +19,19 @@ from verifierd.bundled import root
 from verifierd.calibration import rate
 from verifierd.errors import ConfigError, PredictorError
 from verifierd.replay.bench import scenarios, service
-from verifierd.replay.bench.asking import Answer, Match, Outcome, Party, Sampling, asked_by, matched, without_echo
+from verifierd.replay.bench.asking import (
+    Answer,
+    Match,
+    Outcome,
+    Party,
+    Sampling,
+    asked_by,
+    forgiven,
+    matched,
+    without_echo,
+)
 from verifierd.replay.bench.book import Row
-from verifierd.replay.bench.figures import Results, median
+from verifierd.replay.bench.figures import Results, estimated, median
 from verifierd.replay.bench.suite import Request
 from verifierd.replay.statistics import Groups, Interval
 from verifierd.scoring.simulator import role_break
@@ -161,7 +171,7 @@ class _Sequences:
 async def ask(party: Party, history: History, step: Step, how: Asked, characters: int) -> Answer:
     """What would be observed; a model's failure is an answer, too.
 
-    Nothing is told of what really came: neither the text nor the status.
+    Nobody is told what really came: neither the text nor the status.
 
     Args:
         party: Who is asked.
@@ -176,6 +186,7 @@ async def ask(party: Party, history: History, step: Step, how: Asked, characters
         answer = await party.observe(history, unknown, how, characters=characters)
     except PredictorError as error:
         answer = Answer(outcome=Outcome.FAILED, detail=error.message)
+    answer = forgiven(answer, step)
     if answer.seconds:
         return answer
     return msgspec.structs.replace(answer, seconds=time.perf_counter() - begun)
@@ -430,9 +441,9 @@ def share(rows: Sequence[Row], hits: Sequence[bool]) -> Interval:
     """How many of some rows are hits; whole trajectories are resampled for its interval where there are enough."""
     groups = [row.group or row.case for row in rows]
     if len(set(groups)) >= FEW:
-        found = Groups(groups).share(np.array(hits, dtype=np.bool_))
-        if found.value is not None and found.low is not None and found.high is not None:
-            return Interval(found.value, found.low, found.high, found.n)
+        found = estimated(Groups(groups).share(np.array(hits, dtype=np.bool_)))
+        if isinstance(found, Interval):
+            return found
     exact = rate(sum(hits), len(rows))
     return Interval(sum(hits) / len(rows), exact.low, exact.high, len(rows))
 
@@ -486,8 +497,6 @@ def _service(name: str, seed: str, calls: int) -> Trajectory:
 
 def _row(job: Job, place: int, step: Step, history: History, answer: Answer) -> Row:
     outcome = answer.outcome
-    if outcome is Outcome.ROLE_BREAK and answer.text.strip() == step.observation.strip():
-        outcome = Outcome.ANSWERED  # the screen of a command that prints nothing is the command
     match = None
     if outcome is not Outcome.ABSTAINED:
         whole = outcome not in (Outcome.TRUNCATED, Outcome.FAILED)

@@ -11,10 +11,10 @@ import numpy as np
 from verifierd.errors import ConfigError
 from verifierd.replay.bench.asking import Outcome, Party, Sampling, asked_by, matched
 from verifierd.replay.bench.book import Row
-from verifierd.replay.bench.figures import Figure, Results, median
+from verifierd.replay.bench.figures import Results, estimated, median
 from verifierd.replay.bench.sequences import Limits, ask, parameters_of, read, share
 from verifierd.replay.bench.suite import Request
-from verifierd.replay.statistics import Estimate, Groups, Interval, mcnemar
+from verifierd.replay.statistics import Estimate, Groups, mcnemar
 from verifierd.stages import Asked
 from verifierd.types import History, Step
 
@@ -199,18 +199,13 @@ async def _asked(asked: Party, case: _Case, how: Asked, run: int, characters: in
     for step in case.shown:
         history.append(step)
     answer = await ask(asked, history, case.step, how, characters)
-    outcome = answer.outcome
-    if outcome is Outcome.TRUNCATED and how.thinking and not answer.text:
-        outcome = Outcome.UNANSWERED
-    if outcome is Outcome.ROLE_BREAK and answer.text.strip() == case.step.observation.strip():
-        outcome = Outcome.ANSWERED  # what really came is no break, whatever it spells
-    match = None if outcome in (*_CUT, Outcome.FAILED) else matched(answer.text, case.step, history)
+    match = None if answer.outcome in (*_CUT, Outcome.FAILED) else matched(answer.text, case.step, history)
     return Row(
         case=case.name,
         run=run,
         group=case.name,
         depth=len(case.shown),
-        outcome=outcome,
+        outcome=answer.outcome,
         exact=match is not None and match.exact,
         without_echo=match is not None and match.without_echo,
         normalised=match is not None and match.normalised,
@@ -302,10 +297,5 @@ def _compared(rows: Sequence[Row]) -> Results:
 
 
 def _given(name: str, found: Estimate) -> Results:
-    """A figure under its name: without an interval where there can be none, and not at all where there is no figure."""
-    if found.value is None:
-        return {}
-    figure: Figure = found.value
-    if found.low is not None and found.high is not None:
-        figure = Interval(found.value, found.low, found.high, found.n)
-    return {name: figure}
+    figure = estimated(found)
+    return {} if figure is None else {name: figure}
