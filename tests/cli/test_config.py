@@ -55,6 +55,17 @@ def test_the_template_is_the_defaults() -> None:
     assert parse(TEMPLATE, "template") == Config(sources=(SourceConfig(paths=AGENT_FOLDERS),))
 
 
+def test_check_says_who_is_told(tmp_path: Path) -> None:
+    """A command or a webhook's host, and of what; what follows the host may be a secret."""
+    path = tmp_path / "verifierd.toml"
+    told = '[[notify]]\nwebhook = "https://example.org/T0/key"\n[[notify]]\ncommand = ["page"]\non = ["alarm"]\n'
+    path.write_text(told)
+    done = verifierd("config", "check", path)
+
+    assert "  tells example.org of off_path, alarm\n  tells page of alarm\n" in done.stdout
+    assert "key" not in done.stdout
+
+
 def test_init_writes_and_check_accepts(tmp_path: Path) -> None:
     """`init` writes the template once; `check` says what it would do; an existing file is left alone."""
     path = tmp_path / "verifierd.toml"

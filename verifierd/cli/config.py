@@ -1,6 +1,7 @@
 """`verifierd config`: write a configuration to start from, or check one."""
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
@@ -10,6 +11,7 @@ from verifierd.config import Config, load
 from verifierd.errors import ConfigError, PolicyError
 from verifierd.predictors import PREDICTORS
 from verifierd.replay.inject import FAULTS
+from verifierd.sanitize import plain
 
 __all__ = ("TEMPLATE", "command", "require_known")
 
@@ -121,6 +123,11 @@ def check(file: Path) -> None:
         click.echo(f"  watches {', '.join(source.paths)} from {source.start}")
     if config.labels.files:
         click.echo(f"  takes labels from {', '.join(config.labels.files)}")
+    for told in config.notify:
+        who = (
+            told.command[0] if told.webhook is None else urlsplit(told.webhook).hostname or ""
+        )  # the rest may be secret
+        click.echo(f"  tells {plain(who)} of {', '.join(told.on)}")
     if not config.sources:
         click.echo("  watches nothing: it names no sources, and no agent's folder exists here")
     state = "calibrated" if chosen.calibration is not None else "not calibrated"
