@@ -157,6 +157,8 @@ def _rebuilt(old: sqlite3.Connection, path: Path, lines: Sequence[Path]) -> Salv
         taken = sum(_taken(new, file) for file in lines)
         if dropped := bool(lost & _POSITIONS):
             new.execute("DELETE FROM files")
+            if "verdicts" in lost:  # a step that is known is not judged again
+                new.execute("DELETE FROM steps WHERE step_id NOT IN (SELECT step_id FROM verdicts)")
         if tables.keys() >= _DERIVED:
             new.create_function("place_key", 3, views.key, deterministic=True)
             for statement in views.FILL:

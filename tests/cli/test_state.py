@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.helpers import Live, counter, jsonl, read_verdicts, verifierd
+from tests.helpers import Live, agrees, counter, jsonl, read_verdicts, verifierd
 from verifierd.cli import state as command
 from verifierd.errors import StateError, VerifierdError
 from verifierd.salvage import examine
@@ -104,6 +104,22 @@ def test_what_is_wrong_has_a_remedy_that_works(tmp_path: Path) -> None:
     assert again.returncode == 0
     assert (where / "verdicts.jsonl").read_bytes() == before
     assert sorted(v["step"] for v in read_verdicts(where / "verdicts.jsonl")) == list(range(1, 61))
+
+
+def test_what_neither_database_nor_file_has_is_judged_anew(tmp_path: Path) -> None:
+    """With the verdict file gone, too, the log still tells: each step has its one verdict again, and the right one."""
+    where = judged(tmp_path, 60)
+    break_(where / DATABASE)
+    (where / "verdicts.jsonl").unlink()
+    done = state("repair", "--state", where)
+    lost = 60 - examine(where / DATABASE).rows["verdicts"]
+    verifierd("run", "--once", tmp_path / "a.jsonl", "--state", where)
+    verdicts = read_verdicts(where / "verdicts.jsonl")
+
+    assert lost > 0
+    assert "the next run reads the logs again" in done.stdout
+    assert sorted(v["step"] for v in verdicts) == list(range(1, 61))
+    assert agrees((v["step"], v["verdict"]) for v in verdicts)
 
 
 def test_what_is_sound_is_left_alone(where: Path) -> None:
