@@ -345,6 +345,7 @@ def test_trouble_is_told(page: Page) -> None:
     page.says(".state-trouble", "no such verdict")
     assert all("404" in entry for entry in page.log())
 
+    trajectory = page.trajectory("config-drift")
     page.open()
     page.one(".row")
     page.says("#connection", "live")
@@ -352,13 +353,14 @@ def test_trouble_is_told(page: Page) -> None:
     page.driver.execute_cdp_cmd("Network.enable", {})
     page.driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline)
     try:
-        page.go("t/elsewhere")
-        page.says(".state-trouble", "does not answer")
+        page.go(f"t/{trajectory}")
+        page.says(".timeline .state-trouble", "does not answer")
+        assert page.run("return document.querySelector('.state-trouble svg').getBBox().width") > 0
     finally:
         page.driver.execute_cdp_cmd("Network.emulateNetworkConditions", offline | {"offline": False})
     page.log()
-    page.go("")
-    page.says(".row", "job-")
+    page.one(".timeline .state-trouble button").click()
+    page.says(".timeline .row", "cat service.toml")
 
 
 def test_what_differs(page: Page) -> None:

@@ -2,7 +2,7 @@
 
 import { askForTokenBy, get, post } from "./api.js";
 import { askForToken, help, toast } from "./dialogs.js";
-import { failed, fill, h, icon } from "./dom.js";
+import { failed, fill, h, icon, loadIcons } from "./dom.js";
 import * as figures from "./figures.js";
 import * as labels from "./labels.js";
 import { AlarmsView, FiguresView, QuarantineView, UnknownView } from "./pages.js";
@@ -254,6 +254,7 @@ fill(
     document.getElementById("nav"),
     PAGES.map(([path, name, key]) => h("a", { href: `#/${path}`, "data-page": path, title: `g then ${key}` }, name, h("span", { class: "count" }))),
 );
+loadIcons().catch(() => {}); // without them everything is still said in words
 theme();
 connection();
 show();

@@ -18,12 +18,21 @@ export function svg(tag, attributes = {}, ...children) {
     return element;
 }
 
-/** A picture of the sprite; with a title it speaks, else it is decoration. */
+/** A picture of the sprite (`icons.svg`); with a title it speaks, else it is decoration. */
 export function icon(name, title = "") {
     const shown = title ? { role: "img", "aria-label": title } : { "aria-hidden": "true" };
-    const parts = [svg("use", { href: `icons.svg#${name}` })];
+    const parts = [svg("use", { href: `#icon-${name}` })];
     if (title) parts.unshift(svg("title", {}, title));
     return svg("svg", { class: `icon icon-${name}`, ...shown }, ...parts);
+}
+
+/** Take the sprite into the page, where it stays when the daemon does not answer any more. */
+export async function loadIcons() {
+    const answer = await fetch("icons.svg");
+    const { documentElement: sprite } = new DOMParser().parseFromString(await answer.text(), "image/svg+xml");
+    sprite.setAttribute("class", "sprite");
+    sprite.setAttribute("aria-hidden", "true");
+    document.body.append(document.adoptNode(sprite));
 }
 
 /** Text of a transcript or a log: set apart, so that its writing direction reaches no further. */

@@ -94,7 +94,11 @@ export class TrajectoriesView {
             this.#list.update(detail.trajectory_id, (item) => ({ ...item, alarm: detail }));
             if (this.#query.alarm) this.#list.reset();
             else this.#soon();
-        } else if (kind === "label" || kind === "resumed") this.#soon();
+        } else if (kind === "label") this.#soon();
+        else if (kind === "resumed") {
+            this.#list.retry();
+            this.#soon();
+        }
     }
 
     leave() {
@@ -142,7 +146,7 @@ export class TrajectoriesView {
             if (agent) agents.add(agent);
         }
         this.#filters.offer("agent", [...agents].filter(Boolean).sort().map((agent) => [agent, words.spaced(agent)]));
-        this.#filters.tell(`${words.number(items.length)}${this.#list.complete ? "" : "+"} ${items.length === 1 ? "trajectory" : "trajectories"}`);
+        if (items.length || this.#list.complete) this.#filters.tell(`${words.number(items.length)}${this.#list.complete ? "" : "+"} ${items.length === 1 ? "trajectory" : "trajectories"}`);
     }
 
     #empty() {

@@ -147,7 +147,11 @@ export class TrajectoryView {
         } else if (kind === "alarm" && detail.trajectory_id === this.#id && this.#trajectory) {
             this.#trajectory = { ...this.#trajectory, alarm: detail };
             this.#about();
-        } else if (kind === "resumed") this.#again();
+        } else if (kind === "resumed") {
+            this.#list.retry();
+            if (this.#chosen && !this.#step.verdict) this.#step.show(this.#chosen);
+            this.#again();
+        }
     }
 
     leave() {
@@ -236,7 +240,7 @@ export class TrajectoryView {
 
     #changed() {
         const { items, complete } = this.#list;
-        this.#filters.tell(`${words.number(items.length)}${complete ? "" : "+"} ${items.length === 1 ? "step" : "steps"}`);
+        if (items.length || complete) this.#filters.tell(`${words.number(items.length)}${complete ? "" : "+"} ${items.length === 1 ? "step" : "steps"}`);
         this.#overview.draw();
     }
 
@@ -252,9 +256,11 @@ export class TrajectoryView {
 /** A verdict by its id alone, as links from elsewhere have it. */
 export class VerdictView {
     #context;
+    #id;
 
     constructor(context, id) {
         this.#context = context;
+        this.#id = id;
         this.element = h("div", { class: "view" }, state("loading", "Looking for the step"));
         this.#find(id);
     }
@@ -267,7 +273,9 @@ export class VerdictView {
 
     focus() {}
 
-    happened() {}
+    happened(kind) {
+        if (kind === "resumed") this.#find(this.#id);
+    }
 
     leave() {}
 

@@ -233,13 +233,15 @@ export class VirtualList {
         else if (!items.length) told = "empty";
         if (this.#foot.dataset.told === told) return;
         this.#foot.dataset.told = told;
-        if (told === "error") fill(this.#foot, failed(this.#error, () => this.#again()));
+        if (told === "error") fill(this.#foot, failed(this.#error, () => this.retry()));
         else if (told === "empty") fill(this.#foot, this.#options.empty());
         else if (told === "loading") fill(this.#foot, state("loading", "Loading"));
         else fill(this.#foot, told === "more" && h("p", { class: "hint" }, "Loading more"));
     }
 
-    #again() {
+    /** Read on if reading failed. */
+    retry() {
+        if (!this.#error) return;
         this.#error = null;
         this.#more();
         this.paint();
