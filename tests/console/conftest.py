@@ -17,7 +17,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
-from tests.helpers import Live, echo, jsonl, native
+from tests.helpers import Live, claude, echo, jsonl, native
 from verifierd.sanitize import Sanitizer, render
 from verifierd.store import Commit, Quarantined, Raised, Store, StoredStep
 from verifierd.types import Action, Alarm, Origin, Signal, Step, Verdict, VerdictKind, digest
@@ -152,6 +152,9 @@ def daemon_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             native("hostile <b>", 2, "echo a", "a" * BIG, exit_code=0),
         )
         + b"this is no JSON\n"
+    )
+    (logs / "unknown.jsonl").write_bytes(
+        jsonl(*claude("unknown", [("toolu_1", "echo a", "a")]), {"type": "new_type", "sessionId": "unknown"})
     )
     (logs / "live.jsonl").write_bytes(jsonl(*echo("live", 3)))
     return logs

@@ -188,7 +188,7 @@ def test_figures_quarantine_and_unknown_records(page: Page) -> None:
     page.says(".row", "hostile.jsonl")
     page.says(".row", "/logs/<i>49.jsonl")
     page.go("unknown")
-    page.says("main", "known type")
+    page.says("td", "new_type")
 
 
 def test_what_happens_appears(page: Page, daemon_logs: Path) -> None:
