@@ -205,6 +205,7 @@ def _welcome(screen: Console, started: Started, log_file: Path | None, *, once: 
     for name, value in (
         ("watching", ", ".join(started.watched)),
         ("verdicts", f"{started.verdicts}{kept}"),
+        ("console", f"{started.url}/console/" if started.url else None),
         ("metrics", f"{started.url}/metrics" if started.url else None),
         ("recent", f"{started.url}/api/verdicts" if started.url else None),
         ("state", str(started.state)),
