@@ -57,19 +57,24 @@ _LONG = 16  # every key below has a run of at least so many token letters
 _RUN = b"\x01" * _LONG
 _TOKEN_LETTERS = bytes(c < 0x80 and (chr(c).isalnum() or chr(c) in "-_") for c in range(256))
 
+# Not within a word, though behind what a letter ends: an escape of JSON or of an address, or a colour as text.
+_EDGE = (
+    r"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrtv])|(?<=\\x[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2})"
+    r"|(?<=[\[;0-9]m))"
+)
 _PROVIDER = re.compile(
     r"sk-ant-[\w-]{9,}+|gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_\w{20,}+|gl(?:pat|ptt|dt|rt|cbt|ft|soat)-[\w-]{16,}+"
     r"|AIza[\w-]{30,}+|GOCSPX-[\w-]{20,}+|xox[a-z]-[\w-]{10,}+|xapp-[\w-]{16,}+"  # Google, Slack
     r"|dckr_pat_[\w-]{20,}+|whsec_[A-Za-z0-9]{20,}+|dop_v1_[a-f0-9]{30,}+|lin_api_[A-Za-z0-9]{20,}+"
-    r"|(?<![A-Za-z0-9])(?:"  # and what words may end in
+    rf"|(?=[rshnpgx]){_EDGE}(?:"  # and what words may end in
     r"sk-(?:proj|svcacct|admin|or)-[\w-]{9,}+|sk-(?=[A-Za-z_-]{0,64}+[0-9])[\w-]{20,}+"  # OpenAI and who copied them
     r"|[rsp]k_(?:live|test)_[A-Za-z0-9]{10,}+"  # Stripe
     r"|hf_[A-Za-z0-9]{20,}+|npm_[A-Za-z0-9]{30,}+|pypi-[\w-]{30,}+|gsk_[A-Za-z0-9]{30,}+|xai-[A-Za-z0-9]{30,}+)",
     re.ASCII,
 )
-_AWS = re.compile(r"A(?:KI|SI|RO|ID)A[A-Z2-7]{16}(?<![A-Za-z0-9].{20})(?![A-Za-z0-9])")  # a letter first: faster
+_AWS = re.compile(rf"A(?<={_EDGE}A)(?:KI|SI|RO|ID)A[A-Z2-7]{{16}}(?![A-Za-z0-9])")  # a letter first: faster
 _AWS_SECRET = re.compile(r"[\s,;:|\"']{1,8}([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])")  # as the console exports the pair
-_JWT = re.compile(r"(?<![\w-])eyJ[\w-]{10,}+\.[\w-]{10,}+(?:\.[\w-]*+){0,3}", re.ASCII)
+_JWT = re.compile(r"(?<![_-])" + _EDGE + r"eyJ[\w-]{10,}+\.[\w-]{10,}+(?:\.[\w-]*+){0,3}", re.ASCII)
 
 
 def _keys(s: str) -> Iterator[Secret]:
