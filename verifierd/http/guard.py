@@ -120,18 +120,24 @@ class Guard:
             known = scheme.lower() == "bearer" and self._sessions.opens(given)
             if not known and not (ours and near and self._has_session(headers, reading=reading)):
                 raise HTTPException(401, "token needed", headers={"WWW-Authenticate": "Bearer"})
-        if not reading:
+        if not reading and (scope["method"], path) != ("DELETE", SESSION):
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-            if kind != "application/json" and (scope["method"], path) != ("DELETE", SESSION):
+            if kind != "application/json":
                 raise HTTPException(415, "application/json needed")
-            size = headers.get("content-length", "0")
-            if not size.isdecimal() or int(size) > _BODY:
-                raise HTTPException(413, "body too large")
+        _check_length(headers)
 
     def _has_session(self, headers: Headers, *, reading: bool) -> bool:
         if not reading and "origin" not in headers and "sec-fetch-site" not in headers:
             return False  # a browser says at least one of them
         return self._sessions.holds(cookie(headers))
+
+
+def _check_length(headers: Headers) -> None:
+    if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may go by the other one than we do
+        raise HTTPException(400, "two lengths")
+    size = headers.get("content-length", "0")
+    if not size.isdecimal() or int(size) > _BODY:
+        raise HTTPException(413, "body too large")
 
 
 def cookie(headers: Headers) -> str:
