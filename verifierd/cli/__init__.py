@@ -53,6 +53,10 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except click.ClickException as error:
+            if error.message:  # which repeats an argument, such as a file's name that a shell found
+                error.message = _fit(error.message)  # type: ignore[misc] # as above
+            raise
         except VerifierdError as error:
             raise _Failure(error) from error
         except BaseExceptionGroup as group:
@@ -68,6 +72,12 @@ def _first(group: BaseExceptionGroup[VerifierdError]) -> VerifierdError:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def _fit(message: str) -> str:
+    from verifierd.sanitize import Sanitizer  # noqa: PLC0415 - only where there is something to say
+
+    return Sanitizer(os.urandom(16)).text(message)
 
 
 def _described(error: OSError) -> str:
