@@ -453,3 +453,11 @@ def test_107_nothing_in_a_transcript_is_done(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(jsonl(*lines))
     assert verifierd("run", "--once", tmp_path / "a.jsonl", "--state", tmp_path / "state").returncode == 0
     assert not canary.exists()
+
+
+def test_118_a_running_daemon_keeps_all_to_itself(spilt: Spilt) -> None:
+    """Token, address, secrets, database and verdicts of a daemon that serves are its owner's alone."""
+    modes = {path.name: path.stat().st_mode & 0o777 for path in spilt.state.iterdir()}
+    assert {"token", "endpoint", "webhook-secret", "verdicts.jsonl"} <= set(modes)
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o177} == {}
+    assert stat.S_IMODE(spilt.state.stat().st_mode) == 0o700
