@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from tests.replay.bench.answerers import Answerer, asked_party
+from tests.replay.bench.answerers import FAILURES, Answerer, asked_party
 from verifierd.composition import Choice
 from verifierd.replay.bench.asking import Outcome
 from verifierd.replay.bench.figures import value
@@ -91,3 +91,15 @@ def test_answers_are_judged_by_form() -> None:
     assert git == (Outcome.ANSWERED, "line 1 is none that `git log --oneline -5` prints")
     assert ps == (Outcome.EMPTY, "no output")
     assert "true" in answerer.talks[2][2].content  # the history shows that there is a repository
+
+
+@pytest.mark.parametrize("outcome", FAILURES)
+def test_failures_are_told_apart(outcome: str) -> None:
+    """A model that breaks its role, is cut, thinks or says nothing is called so, and is of no form."""
+    parameters = {"max-tokens": 100, "commands": ["uname"], "runs": 1}
+    engine = Plausible(Request(parameters=parameters, choice=Choice(), runs=None, seed=0, say=print))
+
+    (row,) = anyio.run(engine.run, "uname/0", asked_party(Answerer(FAILURES[outcome])))
+
+    assert row.outcome.value == outcome
+    assert value(engine.figures([row])["form"]) == 0
