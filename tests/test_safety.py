@@ -121,6 +121,7 @@ class Spilt:
             yield f"/api/verdicts/{asked}"
             yield f"/api/verdicts?limit={asked}"
             yield f"/api/labels?id={asked}"
+            yield f"/api/labels?id={'x' * 60}-{asked}"
             yield f"/api/trajectories/{asked}/steps"
             yield f"/api/events?after={asked}"
 
@@ -156,8 +157,9 @@ parallel = 1
             for verdict in map(json.loads, live.out.read_bytes().splitlines()):
                 said = {"id": verdict["verdict_id"], "label": "unsure", "by": ACTING, "note": planted()}
                 live.post("/api/labels", json.dumps(said).encode())
-            for alarm in json.loads(live.get("/api/alarms")[1])["alarms"]:
-                said = {"by": PLANTED["github"].text, "note": planted() + ACTING}
+            for number, alarm in enumerate(json.loads(live.get("/api/alarms")[1])["alarms"]):
+                note = planted() + ACTING if number else "x " * 992 + PLANTED["github"].text  # across the cut
+                said = {"by": PLANTED["github"].text, "note": note}
                 live.post(f"/api/alarms/{alarm['id']}/ack", json.dumps(said).encode())
             spill = Spilt(live, told)
             yield spill
@@ -171,6 +173,14 @@ def test_115_secrets_stay_within(spilt: Spilt) -> None:
     exits = {**spilt.exits, "log": spilt.live.log.read_bytes()}
     assert {name: leaks(data) for name, data in exits.items() if leaks(data)} == {}
     assert all(f"[redacted:{kind}:" in spilt.live.out.read_text() for kind in ("provider", "aws", "pem", "jwt", "url"))
+
+
+def test_115_secrets_are_found_before_a_cut(spilt: Spilt) -> None:
+    """What a text is cut down to holds no beginning of one."""
+    beginning = PLANTED["github"].text[:12]
+    answers = [data for name, data in spilt.answers.items() if "/alarms" in name or "/labels" in name]
+    assert any("x x x x" in data for data in answers)
+    assert not [data for data in answers if beginning in data]
 
 
 def test_115_secrets_stay_out_of_events(spilt: Spilt) -> None:

@@ -244,7 +244,7 @@ def resolve(db: sqlite3.Connection, target: str) -> str | None:
     """
     ids = "An id is one of a verdict or a step, such as stand in verdicts.jsonl, or at least 8 characters of it."
     if not _ID.fullmatch(target):
-        raise LabelError(f"`{plain(target[:80])}` is no id", hint=ids)
+        raise LabelError(f"`{plain(target)[:80]}` is no id", hint=ids)
     if (row := db.execute(_EXACT, (target,)).fetchone()) is not None:
         return str(row[0])
     if _WHOLE.fullmatch(target):

@@ -76,7 +76,7 @@ def alarm_routes(alarms: Alarms | None, metrics: Metrics, tell: Tell) -> list[Ro
                 400, f'a body such as {{"by": "name", "note": "text"}} is needed: {plain(str(error))}'
             ) from error
         alarm = await alarms.acknowledge(
-            request.path_params["alarm"], by=plain(said.by[:_WHO]), note=plain(said.note[:_NOTE])
+            request.path_params["alarm"], by=plain(said.by)[:_WHO], note=plain(said.note)[:_NOTE]
         )
         if alarm is None:
             raise HTTPException(404, "no such alarm")
