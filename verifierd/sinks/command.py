@@ -19,7 +19,8 @@ from verifierd.sinks.outbox import Due, Later, Refused
 __all__ = ("Command",)
 
 _TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
-_SAID = 500  # bytes of what it complains about
+_HEARD = 8192  # bytes of what it complains about; secrets in them are taken out before they are cut
+_SAID = 500  # characters of it that are told
 
 
 class Command:
@@ -59,7 +60,7 @@ class Command:
         if time.cancelled_caught:
             raise Refused(f"did not end within {self._seconds:g} s")
         if status := process.returncode:
-            why = f"exit status {status}: {plain(said.decode('utf-8', 'replace').strip())}".removesuffix(": ")
+            why = f"exit status {status}: {plain(said.decode('utf-8', 'replace').strip())[:_SAID]}".removesuffix(": ")
             raise Later(why) if status == _TRY_AGAIN else Refused(why)
 
     async def aclose(self) -> None:
@@ -86,7 +87,7 @@ async def _wait(process: Process, said: bytearray) -> None:
 async def _listen(stream: ByteReceiveStream, said: bytearray) -> None:
     with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
         while True:
-            said += (await stream.receive())[: _SAID - len(said)]
+            said += (await stream.receive())[: _HEARD - len(said)]
 
 
 async def _end(process: Process) -> None:
