@@ -32,30 +32,35 @@ source = "an idle machine"
 """
 
 
+def _called(*arguments: str | Path) -> Result:
+    """The command within this process, which saves time."""
+    return CliRunner().invoke(_verifierd, ["bench", *map(str, arguments)], catch_exceptions=False)
+
+
 def test_the_suites_are_listed() -> None:
     """For people and for programs."""
-    assert "speed" in verifierd("bench", "--list").stdout
-    rows = json.loads(verifierd("bench", "--list", "--json").stdout)
+    assert "speed" in _called("--list").stdout
+    rows = json.loads(_called("--list", "--json").stdout)
     assert {"suite", "description", "predictor"} <= rows[0].keys()
 
 
 def test_unknown_suites_are_a_wrong_use() -> None:
     """Exit code 2, and the known ones are named; so they are where none is given."""
     for arguments in (["nope"], []):
-        done = verifierd("bench", *arguments)
-        assert done.returncode == 2
+        done = _called(*arguments)
+        assert done.exit_code == 2
         assert "speed" in done.stderr
 
 
 def test_another_predictor_is_refused() -> None:
     """`speed` measures one predictor."""
-    done = verifierd("bench", "speed", "--predictor", "shell")
-    assert done.returncode == 78
+    done = _called("speed", "--predictor", "shell")
+    assert done.exit_code == 78
     assert "mlx" in done.stderr
 
 
-def test_the_contract_and_the_table(tmp_path: Path) -> None:
-    """One document on standard output; a condition that holds fails; a random model is called one everywhere."""
+def test_the_contract(tmp_path: Path) -> None:
+    """One document on standard output; a condition that holds fails; a random model is called one."""
     pytest.importorskip("mlx_lm")
     file = tmp_path / "small.toml"
     file.write_text(SUITE)
@@ -68,19 +73,10 @@ def test_the_contract_and_the_table(tmp_path: Path) -> None:
     assert document.keys() >= {"suite", "predictor", "model", "results", "published", "host"}
     assert (document["suite"], document["predictor"]) == ("small", "mlx")
     assert "random weights" in document["model"]
+    assert "random weights" in document["warning"]
     assert document["published"] == {"decode_over_verify": 6.5}
     assert document["results"]["decode_over_verify"].keys() == {"value", "low", "high", "n"}
     assert isinstance(document["results"]["cache_bytes"], int)
-
-    table = verifierd("bench", file, "--size", "smoke").stdout
-    assert "random weights" in table
-    assert "wanted >= 4" in table
-    assert "published 6.5" in table
-
-
-def _called(*arguments: str | Path) -> Result:
-    """The command within this process, which saves time."""
-    return CliRunner().invoke(_verifierd, ["bench", *map(str, arguments)], catch_exceptions=False)
 
 
 def _shell(*arguments: str | Path) -> Result:
@@ -128,6 +124,14 @@ def test_what_cannot_be_done_is_told(arguments: list[str], problem: str) -> None
     done = _called(*arguments)
     assert done.exit_code not in (0, 2)
     assert problem in done.stderr
+
+
+def test_the_table() -> None:
+    """Says beside each figure what it means, what is wanted, and what was published."""
+    table = _shell("roles").stdout
+    assert "scaled down" in table
+    assert "wanted <= 0" in table
+    assert "published 0: not comparable" in table
 
 
 def test_suites_write_into_a_folder_and_go_on(tmp_path: Path) -> None:
