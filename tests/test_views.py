@@ -15,7 +15,7 @@ from tests.test_store import as_third_schema
 from verifierd import views
 from verifierd.errors import LabelError, StateError
 from verifierd.labels import Saying
-from verifierd.store import DATABASE, Commit, Quarantined, Raised, Store, StoredStep
+from verifierd.store import DATABASE, Commit, Quarantined, Raised, Store, StoredStep, TrajectoryState
 from verifierd.types import Action, Alarm, Origin, Signal, Step, Verdict, VerdictKind
 
 ON, OFF, ABSTAIN = VerdictKind
@@ -72,6 +72,9 @@ async def judge(
         Commit(
             steps=[StoredStep(step=of, run=run, ordinal=of.index) for of in steps],
             verdicts=verdicts,
+            trajectories=[
+                TrajectoryState(format=form, trajectory=name, run=run) for form, name in {s.key for s in steps}
+            ],
             alarms=[Raised(key=steps[-1].key, run=run, verdict_id=last.verdict_id, step=last.step, alarm=raised)]
             if alarm
             else [],
@@ -89,6 +92,7 @@ async def test_runs_are_listed_with_what_became_of_them(tmp_path: Path) -> None:
     """A run's sums grow with its verdicts, other runs of its name have their own, and the last one judged is first."""
     async with Store(tmp_path, clock=lambda: 0.0) as store:
         await judge(store, [step("a", 1), step("a", 2)], [ON, OFF], alarm=True)
+        await judge(store, [step("b", 1, "claude_code"), step("c/d", 1, "claude_code")])
         await judge(store, [step("b/helper", 1, "claude_code")])
         await judge(store, [step("a", 3)], [ABSTAIN])
         await judge(store, [step("a", 4)], run=1)
@@ -98,6 +102,8 @@ async def test_runs_are_listed_with_what_became_of_them(tmp_path: Path) -> None:
             ("a", 1, 1),
             ("a", 0, 3),
             ("b/helper", 0, 1),
+            ("c/d", 0, 1),
+            ("b", 0, 1),
         ]
         assert found["next"] is None
         one = found["trajectories"][1]
@@ -108,13 +114,13 @@ async def test_runs_are_listed_with_what_became_of_them(tmp_path: Path) -> None:
         assert one["alarm"]["first_bad"] == 2
         assert one["alarm"]["acknowledged"] is None
         assert one["agent"] == ""
-        assert found["trajectories"][2]["agent"] == "helper"
+        assert [one["agent"] for one in found["trajectories"][2:]] == ["helper", "", ""]  # there is no session `c`
         assert await store.look(views.counts) == {
-            "verdicts": {"on_path": 3, "off_path": 1, "abstain": 1},
-            "trajectories": 3,
+            "verdicts": {"on_path": 5, "off_path": 1, "abstain": 1},
+            "trajectories": 5,
             "alarms_open": 1,
             "quarantined": 0,
-            "seq": 5,
+            "seq": 7,
         }
 
 
@@ -123,13 +129,15 @@ async def test_runs_are_filtered_and_paged(tmp_path: Path) -> None:
     """By a part of the name, whatever signs it holds, by agent, verdict and open alarm; pages join without a gap."""
     async with Store(tmp_path) as store:
         await judge(store, [step("100%_done", 1)], [OFF], alarm=True)
+        await judge(store, [step("100 done", 1, "codex")])
         await judge(store, [step("100 done/helper", 1, "codex")])
         for number in range(5):
             await judge(store, [step(f"t{number}", 1)], [ABSTAIN])
 
         assert await names(store, q="100%") == ["100%_done"]
-        assert await names(store, q="DONE") == ["100 done/helper", "100%_done"]
-        assert await names(store, agent="helper") == await names(store, agent="codex") == ["100 done/helper"]
+        assert await names(store, q="DONE") == ["100 done/helper", "100 done", "100%_done"]
+        assert await names(store, agent="codex") == ["100 done/helper", "100 done"]
+        assert await names(store, agent="helper") == ["100 done/helper"]
         assert await names(store, verdict="off_path") == await names(store, alarm=True) == ["100%_done"]
         await store.acknowledge(f"v-{step('100%_done', 1).step_id}")
         assert await names(store, alarm=True) == []
@@ -139,7 +147,7 @@ async def test_runs_are_filtered_and_paged(tmp_path: Path) -> None:
             pages.append([one["trajectory"] for one in page["trajectories"]])
             if (after := page["next"]) is None:
                 break
-        assert pages == [["t4", "t3", "t2"], ["t1", "t0", "100 done/helper"], ["100%_done"]]
+        assert pages == [["t4", "t3", "t2"], ["t1", "t0", "100 done/helper"], ["100 done", "100%_done"]]
 
 
 @pytest.mark.anyio

@@ -91,10 +91,14 @@ _TOUCH = """INSERT INTO activity VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 
     last_seq = excluded.last_seq RETURNING id"""
 _ADD = "INSERT INTO placed VALUES (?, ?, ?, ?, ?)"
 
-_TRAJECTORY = """SELECT id, key, activity.format, name, activity.run, on_path, off_path, abstain, coverage, first, last,
-    last_seq, verdict_id, step, first_bad, statistic, threshold, time, acknowledged, who, note
+# What stands behind the last `/` of a name is a sub-agent where what is before it is a session; else part of a name.
+_IS_AGENT = """EXISTS (SELECT 1 FROM trajectories AS session WHERE session.format = activity.format AND
+    session.trajectory = substr(activity.trajectory, 1,
+    length(rtrim(activity.trajectory, replace(activity.trajectory, '/', ''))) - 1))"""
+_TRAJECTORY = f"""SELECT id, key, activity.format, name, activity.run, on_path, off_path, abstain, coverage, first,
+    last, last_seq, {_IS_AGENT}, verdict_id, step, first_bad, statistic, threshold, time, acknowledged, who, note
     FROM activity LEFT JOIN alarms ON alarms.format = activity.format AND alarms.trajectory = activity.trajectory
-    AND alarms.run = activity.run"""
+    AND alarms.run = activity.run"""  # noqa: S608 - the words are ours
 # From the labels on: they are few.
 _LABELLED = """SELECT place, count(DISTINCT labels.step_id) FROM labels
     CROSS JOIN verdicts ON verdicts.step_id = labels.step_id CROSS JOIN placed ON placed.seq = verdicts.seq
@@ -270,7 +274,7 @@ def trajectories(
         where.append("name LIKE ? ESCAPE '!'")
         arguments.append(f"%{_pattern(q)}%")
     if agent:
-        where.append("(activity.format = ? OR name LIKE ? ESCAPE '!')")
+        where.append(f"(activity.format = ? OR name LIKE ? ESCAPE '!' AND {_IS_AGENT})")
         arguments += [agent, f"%/{_pattern(agent)}"]
     if verdict in _KINDS:
         where.append(f"{verdict} > 0")
@@ -439,8 +443,8 @@ def alarm(fields: Mapping[str, Any], when: float, acknowledged: tuple[float, Any
 
 
 def _trajectory(row: Sequence[Any], labelled: int) -> dict[str, Any]:
-    _, trajectory, form, name, run, *kinds, coverage, first, last, _, verdict_id = row[:13]
-    step, first_bad, statistic, threshold, when, acknowledged, who, note = row[13:]
+    _, trajectory, form, name, run, *kinds, coverage, first, last, _, is_agent, verdict_id = row[:14]
+    step, first_bad, statistic, threshold, when, acknowledged, who, note = row[14:]
     name = _shown(name)
     count = sum(kinds)
     measured = {"id": verdict_id, "step": step, "first_bad": first_bad, "statistic": statistic, "threshold": threshold}
@@ -449,7 +453,7 @@ def _trajectory(row: Sequence[Any], labelled: int) -> dict[str, Any]:
         "format": form,
         "trajectory": name,
         "run": run,
-        "agent": name.rpartition("/")[2] if "/" in name else "",
+        "agent": name.rpartition("/")[2] if is_agent else "",
         "steps": count,
         "verdicts": dict(zip(_KINDS, kinds, strict=True)),
         "coverage": round(max(0.0, coverage) / count, 4) if count else 0.0,
