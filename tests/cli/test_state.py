@@ -149,6 +149,20 @@ def test_a_reset_moves_aside_and_keeps_the_token(tmp_path: Path) -> None:
     assert state("reset", "--state", where, "--yes").stdout == "nothing to move\n"
 
 
+def test_a_reset_keeps_a_verdict_file_that_a_link_leads_to(tmp_path: Path) -> None:
+    """Both have the same name, and neither takes the other's place."""
+    where, elsewhere = judged(tmp_path), tmp_path / "elsewhere" / "verdicts.jsonl"
+    elsewhere.parent.mkdir()
+    before = (where / "verdicts.jsonl").read_bytes()
+    (where / "verdicts.jsonl").rename(elsewhere)
+    (where / "verdicts.jsonl").symlink_to(elsewhere)
+    assert state("reset", "--state", where, "--yes").exit_code == 0
+
+    moved = [path for path in (where / "before-1").iterdir() if path.name.startswith("verdicts.jsonl")]
+    assert len(moved) == 2
+    assert [path.read_bytes() for path in moved if not path.is_symlink()] == [before]
+
+
 def test_a_purge_leaves_nothing(template: Path, where: Path, tmp_path: Path) -> None:
     """Also what was rotated, set aside or repaired, and verdicts kept elsewhere; nothing else in these folders."""
     out = tmp_path / "logs" / "verdicts"

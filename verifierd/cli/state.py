@@ -139,7 +139,7 @@ def reset(*, state: Path | None, out: Path | None, yes: bool) -> None:
         try:
             aside.mkdir(mode=0o700)
             for path in moved:
-                shutil.move(path, aside / path.name)  # a verdict file may be on another disk
+                shutil.move(path, _free(aside, path.name))  # a verdict file may be on another disk
         except OSError as error:
             raise _refusal(where, error) from error
     click.echo(plain(f"moved {counted(len(moved), 'file')} to {aside}"))
@@ -195,6 +195,12 @@ def _files(where: Path, out: Path | None) -> list[Path]:
             older = re.compile(re.escape(file.name) + r"(\.([0-9]+(\.(gz|bz2|xz|zst))?|old-[0-9]+))?")
             found |= {path for path in file.parent.iterdir() if older.fullmatch(path.name)}
     return sorted(found)
+
+
+def _free(folder: Path, name: str) -> Path:
+    """A place there of that name, or of one like it: a link and the file it leads to often have the same."""
+    names = (name, *(f"{name}-{n}" for n in range(2, len(os.listdir(folder)) + 3)))  # noqa: PTH208 - only their number
+    return next(path for one in names if not os.path.lexists(path := folder / one))
 
 
 def _is_ours(name: str) -> bool:
