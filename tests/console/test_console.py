@@ -55,7 +55,8 @@ def test_step(page: Page) -> None:
     page.says(".badge", "off path")
 
     assert page.text(".diff .predicted mark.change") == "false"
-    assert page.text(".diff .observed mark.deciding") == "tru"
+    assert page.text(".diff .observed mark.change.deciding") == "true"  # the whole word, not what differs of it
+    assert "All lines" not in page.text(".step")  # none is left out
     page.says(".signals", "expected “false”, observed “true”")
     page.says(".checks", "All of the observation's text was pinned")
     page.says(".checks", "The exit status was compared")

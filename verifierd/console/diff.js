@@ -173,8 +173,6 @@ function words(left, right) {
     ) {
         tail += 1;
     }
-    // Half a word that is marked reads worse than a whole one.
-    const inWord = (text, index) => /\w/.test(text[index] ?? "");
     let least = Math.max(0, head - LONGEST_WORD);
     while (head > least && inWord(left, head - 1) && (inWord(left, head) || inWord(right, head))) head -= 1;
     least = Math.max(0, tail - LONGEST_WORD);
@@ -191,6 +189,19 @@ function words(left, right) {
         return [whole(head, a.length), whole(head, b.length)];
     }
     return common(before, after, head);
+}
+
+/** Half a word that is marked reads worse than a whole one: a place [start, end] with the words at its edges. */
+export function widened(text, start, end) {
+    if (start === end) return [start, end]; // nothing is there to be marked
+    let [first, last] = [start, end];
+    while (first > Math.max(0, start - LONGEST_WORD) && inWord(text, first - 1) && inWord(text, first)) first -= 1;
+    while (last < Math.min(text.length, end + LONGEST_WORD) && inWord(text, last) && inWord(text, last - 1)) last += 1;
+    return [first, last];
+}
+
+function inWord(text, index) {
+    return /\w/.test(text[index] ?? "");
 }
 
 function whole(start, length) {

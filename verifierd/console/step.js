@@ -140,6 +140,7 @@ export class StepView {
             notes.push(verdict.observed ? "Exactly what was predicted." : "Nothing was predicted, and nothing came.");
         }
         const heat = this.#heat ? verdict.surprise : null;
+        const shown = verdict.observed || verdict.predicted ? comparison(verdict, { heat, all: this.#all }) : null;
         const switched = (name, pressed, act) =>
             h("button", { type: "button", class: "switch", "aria-pressed": String(pressed), onclick: act }, name);
         const controls = h(
@@ -150,21 +151,18 @@ export class StepView {
                     this.#heat = !this.#heat;
                     this.#draw();
                 }),
-            verdict.predicted !== null &&
-                verdict.predicted !== verdict.observed &&
-                !this.#heat &&
+            shown?.folds &&
                 switched("All lines", this.#all, () => {
                     this.#all = !this.#all;
                     this.#draw();
                 }),
         );
-        const shown = verdict.observed || verdict.predicted ? comparison(verdict, { heat, all: this.#all }) : null;
         return section(
             "Predicted against observed",
             controls.childElementCount > 0 && controls,
             notes.map((note) => h("p", { class: "hint" }, note)),
             heat && legend(),
-            shown,
+            shown?.element,
         );
     }
 

@@ -1,6 +1,6 @@
 /** Long texts as lines with places marked: predicted against observed, deciding spans, surprise. */
 
-import { alone, compare, utf16 } from "./diff.js";
+import { alone, compare, utf16, widened } from "./diff.js";
 import { data, fill, h, unseen } from "./dom.js";
 import { counted, figure } from "./words.js";
 
@@ -16,7 +16,7 @@ export function warmth(nats) {
 }
 
 /**
- * A verdict's texts.
+ * A verdict's texts: `{element, folds}`, where `folds` says whether equal lines are, or would be, left out.
  *
  * @param verdict Its `predicted`, `observed` and `signals`.
  * @param options.heat Spans [start, end, nats] to colour instead of what differs.
@@ -27,13 +27,10 @@ export function comparison(verdict, { heat = null, all = false } = {}) {
     const place = utf16(observed);
     const marks = verdict.signals
         .filter((signal) => signal.span)
-        .map((signal, number) => ({
-            start: place(signal.span[0]),
-            end: place(signal.span[1]),
-            kind: "deciding",
-            title: signal.detail || signal.name,
-            anchor: `span-${number}`,
-        }));
+        .map((signal, number) => {
+            const [start, end] = widened(observed, ...signal.span.map(place));
+            return { start, end, kind: "deciding", title: signal.detail || signal.name, anchor: `span-${number}` };
+        });
     const heated = (heat ?? []).map(([start, end, nats]) => ({
         start: place(start),
         end: place(end),
@@ -44,7 +41,8 @@ export function comparison(verdict, { heat = null, all = false } = {}) {
     const rows = both ? compare(predicted, observed) : alone(observed);
     const body = h("tbody");
     const more = h("div", { class: "more" });
-    const parts = all ? rows.map((row) => [row]) : folded(rows, both, marks);
+    const some = folded(rows, both, marks);
+    const parts = all ? rows.map((row) => [row]) : some;
     let drawn = 0;
 
     const draw = (count) => {
@@ -62,7 +60,7 @@ export function comparison(verdict, { heat = null, all = false } = {}) {
     const titles = both ? [heading("Predicted"), heading("Observed")] : [heading(predicted === observed ? "Predicted and observed" : "Observed")];
     const columns = h("colgroup", {}, titles.flatMap(() => [h("col", { class: "number" }), h("col")]));
     const table = h("table", { class: both ? "diff" : "diff diff-one" }, columns, h("thead", {}, h("tr", {}, titles)), body);
-    return h("div", { class: "texts" }, table, more);
+    return { element: h("div", { class: "texts" }, table, more), folds: some.length < rows.length };
 }
 
 function heading(text) {
