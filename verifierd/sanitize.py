@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from verifierd.redact import Secret, merged, secrets
 from verifierd.types import Signal, Verdict
 
-__all__ = ("SHORT", "Quotes", "Sanitizer", "Span", "plain", "render")
+__all__ = ("SHORT", "Quotes", "Sanitizer", "Span", "one_line", "plain", "render")
 
 Span = tuple[int, int]
 Quotes = Literal["off", "short", "full"]
@@ -159,12 +159,17 @@ class Sanitizer:
 
 
 def render(verdict: Verdict) -> bytes:
-    """The line of a verdict that went through `Sanitizer.verdict`: JSON that no reader's `splitlines` takes apart."""
-    line = msgspec.json.encode(verdict)
+    """The line of a verdict that went through `Sanitizer.verdict`."""
+    return one_line(verdict) + b"\n"
+
+
+def one_line(document: object) -> bytes:
+    """JSON that no reader's `splitlines` takes apart."""
+    line = msgspec.json.encode(document)
     if not line.isascii():
         for char in "\u2028\u2029\x85":
             line = line.replace(char.encode(), b"\\u%04x" % ord(char))
-    return line + b"\n"
+    return line
 
 
 def plain(s: str) -> str:

@@ -30,7 +30,7 @@ from verifierd.cli.top.frame import frame, once
 from verifierd.cli.top.keys import names
 from verifierd.errors import VerifierdError
 
-EVIL = "echo '\x1b]0;owned\x07 \x1b[2J [bold]x[/bold] \u202e sk-ant-" + "api03-zK8mQ2vX7pL4'"
+EVIL = "echo '\x1b]0;owned\x07 \x1b[2J [bold]x[/bold] \u202e \u2028 sk-ant-" + "api03-zK8mQ2vX7pL4'"
 
 
 @pytest.fixture(scope="module")

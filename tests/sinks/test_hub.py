@@ -69,6 +69,16 @@ async def test_all_is_heard_once_and_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+async def test_an_event_is_a_line(tmp_path: Path) -> None:
+    """Also for readers that end lines where texts do, whatever a name holds."""
+    async with running(tmp_path) as (_, hub):
+        with hub.listen() as listener:
+            hub.tell("label", {"note": "a\u2028b\u2029c\x85d"})
+            (said,) = await heard(listener, 1, ["label"])
+        assert said == {"note": "a\u2028b\u2029c\x85d"}
+
+
+@pytest.mark.anyio
 async def test_who_was_away_hears_what_was_missed(tmp_path: Path) -> None:
     """From a number on nothing is missing and nothing comes twice, though verdicts go on meanwhile."""
     async with running(tmp_path) as (store, hub):

@@ -17,6 +17,7 @@ import structlog
 
 from verifierd import views
 from verifierd.errors import StateError
+from verifierd.sanitize import one_line
 from verifierd.store import Store
 from verifierd.types import Verdict
 
@@ -202,4 +203,4 @@ class Listener:
 
 def _event(name: str, said: Mapping[str, object], seq: int | None = None) -> bytes:
     number = b"" if seq is None else b"id: %d\n" % seq
-    return b"%sevent: %s\ndata: %s\n\n" % (number, name.encode(), msgspec.json.encode(said))
+    return b"%sevent: %s\ndata: %s\n\n" % (number, name.encode(), one_line(said))
