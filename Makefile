@@ -1,5 +1,6 @@
 # make run    set everything up and watch the agents on this machine, and the bundled samples
 # make test   set everything up and run the tests
+# make test-slow   the tests that take longer, among them real servers and kills at any moment
 # make lint   the checks that the tests do not make
 # make bench  set everything up and measure what predictions cost here
 
@@ -10,13 +11,16 @@ endif
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint bench samples certify clean
+.PHONY: run test test-slow lint bench samples certify clean
 
 run: $(VENV)/.run
 	$(BIN)/verifierd run --config deploy/quickstart.toml
 
 test: $(VENV)/.dev
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist loadfile
+
+test-slow: $(VENV)/.dev
+	$(BIN)/pytest -n auto -m slow
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

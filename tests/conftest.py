@@ -1,8 +1,11 @@
 """Fixtures that every test may need."""
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 SHARED = Path(__file__).parents[2] / "shared"
 
@@ -11,6 +14,15 @@ SHARED = Path(__file__).parents[2] / "shared"
 def anyio_backend() -> str:
     """Tests run on asyncio, the only loop that uvicorn and the shell's worker pipes are used with."""
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _log_as_it_was() -> Iterator[None]:
+    """Commands that run within a test set the log up; the next test finds it as it was."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+        logging.captureWarnings(capture=False)
 
 
 @pytest.fixture(scope="session")

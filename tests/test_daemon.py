@@ -66,6 +66,7 @@ def test_what_was_appended_is_judged_by_the_next_run(tmp_path: Path) -> None:
     assert agrees((v["step"], v["verdict"]) for v in found)
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment_loses_and_doubles_nothing(tmp_path: Path) -> None:
     """Killed again and again amid 1,600 steps, the verdicts are those of an undisturbed run, each step once."""
     logs = tmp_path / "logs"

@@ -34,6 +34,7 @@ def test_a_state_that_cannot_be_written_is_bad(tmp_path: Path) -> None:
     assert "--state DIR" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("mlx_lm") is None, reason="mlx-lm is not here")
 def test_a_model_is_looked_at(tmp_path: Path) -> None:
     """Where it lies, what memory it takes, its template's switch, its caches, and how it begins in each wrapper."""
@@ -55,6 +56,7 @@ def test_a_model_is_looked_at(tmp_path: Path) -> None:
     assert beginnings == ["none", "marker", "tags"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("mlx_lm") is None, reason="mlx-lm is not here")
 @pytest.mark.parametrize(("named", "code"), [([], 0), (["--model", "nobody/nothing"], 1)])
 def test_a_model_that_is_not_here(tmp_path: Path, named: list[str], code: int) -> None:

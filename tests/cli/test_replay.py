@@ -197,6 +197,7 @@ def test_a_model_is_asked_about_what_the_others_leave_open(tmp_path: Path) -> No
     assert tokens["generated"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [

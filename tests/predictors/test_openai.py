@@ -493,6 +493,7 @@ def _wait(so: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 async def test_a_real_server(mlx_server: tuple[str, str], tmp_path: Path) -> None:
     """mlx-lm's: replies, thoughts, short answers and predictions, several at once; a random model breaks its role."""
     url, model = mlx_server

@@ -208,6 +208,7 @@ def test_a_checkpoint_says_what_it_is(name: str, folders: dict[str, Path]) -> No
     assert sum(file.stat().st_size for file in folders[name].iterdir()) < 40e6
 
 
+@pytest.mark.slow
 def test_two_processes_want_the_same(tmp_path: Path) -> None:
     """Both get the one folder of the cache, complete, and nothing half-built stays behind."""
     program = "from verifierd.predictors import tiny; print(tiny.ready('tiny-attention'))"

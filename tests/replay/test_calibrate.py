@@ -318,6 +318,7 @@ async def test_evidence_survives_a_restart(tmp_path: Path) -> None:
     assert whole.alarm == 6
 
 
+@pytest.mark.slow
 async def test_long_ones_do_not_alarm(tmp_path: Path) -> None:
     """Neither 500 steps that match nor 500 that abstain, whatever was learnt from short ones."""
     learnt = await from_shell(sessions(tmp_path, 42))

@@ -15,6 +15,7 @@ def commands() -> list[str]:
     return [case.command for case in cases(3)]
 
 
+@pytest.mark.slow
 def test_cases_depend_on_the_seed_alone(commands: list[str]) -> None:
     """The same seed gives the same cases, so a document can be made again; another gives others."""
     few = 300

@@ -66,6 +66,7 @@ def test_the_written_document_loads_and_certifies() -> None:
     assert not Envelope.load(text).certifies({"command: cat -A | 1"})
 
 
+@pytest.mark.slow
 def test_the_shipped_document_holds_on_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     """Cases drawn anew, with a seed that certification did not use, show no certified difference."""
     path = Path(str(root("policies") / "shell" / "gnu.toml"))

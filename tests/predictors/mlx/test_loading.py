@@ -163,6 +163,7 @@ def test_the_hub_is_not_asked_where_nothing_is_to_be_downloaded() -> None:
     assert "/" in DEFAULT
 
 
+@pytest.mark.slow
 def test_a_download_that_was_interrupted(whole: Path, tmp_path: Path) -> None:
     """Some files are here: they are not taken for a model; a whole one needs no network."""
     hub = tmp_path / "models--some--model"

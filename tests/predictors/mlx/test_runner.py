@@ -278,6 +278,7 @@ def test_a_difference_before_the_cap_is_none_of_it(loaded: Loaded) -> None:
     assert found.likelihood.expected == "X"
 
 
+@pytest.mark.slow
 def test_an_observation_that_is_too_long(loaded: Loaded) -> None:
     """Nothing is predicted of one that fills a quarter of the context."""
     runner = ModelRunner(loaded, SETTINGS, _asking())

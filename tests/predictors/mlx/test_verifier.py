@@ -164,6 +164,7 @@ def _next(verifier: Verifier, key: tuple[object, ...]) -> Any:
     return small.computed(verifier._network.model, strand.pending, copy.deepcopy(strand.cache))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("history", ["stable", "template"])
 @pytest.mark.parametrize("name", tiny.NAMES)
 def test_greedy_decoding(name: str, history: Literal["stable", "template"], prompts: Path) -> None:
@@ -254,6 +255,7 @@ def _caches(verifier: Verifier) -> dict[object, tuple[int, int, list[int], int]]
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("history", ["stable", "template"])
 @pytest.mark.parametrize("name", ["tiny", "tiny-attention", "rotating"])
 def test_what_is_not_kept_leaves_no_trace(name: str, history: Literal["stable", "template"], prompts: Path) -> None:

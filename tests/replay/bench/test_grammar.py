@@ -84,6 +84,7 @@ def _forms(action: Action) -> Iterator[str]:
     yield repr({"tool": action.tool, "args": action.input})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", CALLS, ids=lambda action: action.text[:12])
 def test_calls(action: Action) -> None:
     """However a call is spelt, if it breaks the role it cannot be said, wherever the marker stands."""

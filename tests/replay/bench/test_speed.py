@@ -35,6 +35,7 @@ SMALL = {
 """Two trajectories in a pass, not the document's eight, which is where nearly all of the time would go."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["tiny", "tiny-attention"])
 def test_every_figure_is_there(model: str) -> None:
     """Both kinds of caches give the figures of the contract; what is counted meets its bounds."""

@@ -84,6 +84,7 @@ def _values(results: Results) -> dict[str, float]:
     return {name: value(figure) for name, figure in results.items()}
 
 
+@pytest.mark.slow
 def test_the_truths_come_from_a_shell() -> None:
     """The recorded truths are what a real shell prints, but for those that nobody can know."""
     name = "thinking-tax"
