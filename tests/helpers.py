@@ -47,7 +47,7 @@ __all__ = (
 )
 
 
-def native(trajectory: str, step: int, action: str, observation: str, **more: Any) -> dict[str, Any]:
+def native(trajectory: str, step: int, action: str | dict[str, Any], observation: str, **more: Any) -> dict[str, Any]:
     """A line of the native format."""
     return {"trajectory": trajectory, "step": step, "action": action, "observation": observation, **more}
 

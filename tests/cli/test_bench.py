@@ -198,7 +198,8 @@ def test_the_report(tmp_path: Path) -> None:
     assert "role_breaks" in done.stdout
     assert "What was published, and what was measured" in page.read_text(encoding="utf-8")
 
-    for arguments in (["--report", rows, "--out", rows], ["--report", rows, "--data", rows]):
+    both: tuple[tuple[str | Path, ...], ...] = (("--report", rows, "--out", rows), ("--report", rows, "--data", rows))
+    for arguments in both:
         refused = _shell("roles", *arguments)
         assert refused.exit_code == 2
         assert "--report" in refused.stderr

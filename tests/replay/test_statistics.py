@@ -223,7 +223,8 @@ def test_mcnemar_sums_the_binomial() -> None:
 
     def exact(first: int, second: int) -> float:
         n, least = first + second, min(first, second)
-        return min(1.0, 2 * sum(math.comb(n, k) for k in range(least + 1)) / 2**n)
+        tail: float = sum(math.comb(n, k) for k in range(least + 1)) / 2.0**n
+        return min(1.0, 2 * tail)
 
     for first, second in ((0, 0), (1, 0), (5, 5), (8, 1), (3, 14), (0, 40)):
         one = bools(*[1] * first, *[0] * second, 1, 0)

@@ -216,5 +216,6 @@ def test_no_step_is_no_row(logged: Logged, judge: Judge) -> None:
     """Where the environment answered nothing there is nothing to judge."""
     found = judge(of_runs(logged(native("t", 1, "sleep 9", "", observation_kind="interrupted")), [], Injection()))
 
-    assert found.rows == found.mistakes == []
+    assert not found.rows
+    assert not found.mistakes
     assert [track.steps for track in found.tracks] == [0]
