@@ -98,10 +98,12 @@ HTTP_KEYS = "Known keys there: allow-remote, enabled, host, port."
         ("port_negative", "port -1 is not between 0 and 65535 - at `$.http`", SEE_INIT),
         ("port_text", "Expected `int`, got `str` - at `$.http.port`", SEE_INIT),
         ("port_boolean", "Expected `int`, got `bool` - at `$.http.port`", SEE_INIT),
+        ("host_remote", "`host` can be reached from other machines; that needs `allow-remote` - at `$.http`", SEE_INIT),
         ("retention_days_zero", "`retention-days` must be above 0 - at `$.state`", SEE_INIT),
         ("retention_days_nan", "`retention-days` must be above 0 - at `$.state`", SEE_INIT),
         ("retention_bytes_small", "`retention-bytes` must be at least 1048576 - at `$.state`", SEE_INIT),
         ("labels_stdin", "`files` names standard input; name a file - at `$.labels`", SEE_INIT),
+        ("labels_empty", "`files` has an empty name; name a file - at `$.labels`", SEE_INIT),
         ("quotes", "Invalid enum value 'some' - at `$.quotes`", "Known words there: off, short, full."),
         ("level", "Invalid enum value 'loud' - at `$.log.level`", "Known words there: debug, info, warning, error."),
         (
@@ -116,6 +118,11 @@ HTTP_KEYS = "Known keys there: allow-remote, enabled, host, port."
         ("notify_nothing", "either `webhook` or `command` is needed, and not both - at `$.notify[0]`", SEE_INIT),
         (
             "notify_scheme",
+            "`webhook` must be an address such as `https://example.org/hook` - at `$.notify[0]`",
+            SEE_INIT,
+        ),
+        (
+            "notify_unseen",
             "`webhook` must be an address such as `https://example.org/hook` - at `$.notify[0]`",
             SEE_INIT,
         ),

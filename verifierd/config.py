@@ -3,6 +3,7 @@
 import difflib
 import functools
 import hashlib
+import ipaddress
 import os
 import re
 import sys
@@ -87,6 +88,12 @@ class HttpConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise ValueError(f"port {self.port} is not between 0 and 65535")
+        try:
+            remote = not ipaddress.ip_address(self.host.partition("%")[0]).is_loopback
+        except ValueError:  # a name, which is looked up when it is bound
+            remote = False
+        if remote and not self.allow_remote:
+            raise ValueError("`host` can be reached from other machines; that needs `allow-remote`")
 
 
 class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -170,6 +177,8 @@ class LabelsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def __post_init__(self) -> None:
         if "-" in self.files:
             raise ValueError("`files` names standard input; name a file")
+        if "" in self.files:
+            raise ValueError("`files` has an empty name; name a file")
 
 
 class ShadowConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -232,7 +241,8 @@ class NotifyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ValueError("either `webhook` or `command` is needed, and not both")
         if self.webhook is not None:
             address = urlsplit(self.webhook)
-            if address.scheme not in ("http", "https") or not address.hostname or address.port == 0:
+            known = address.scheme in ("http", "https") and address.hostname and address.port != 0
+            if not known or not self.webhook.isprintable():
                 raise ValueError("`webhook` must be an address such as `https://example.org/hook`")
         elif self.secret_env is not None:
             raise ValueError("`secret-env` is for a `webhook`")

@@ -938,8 +938,12 @@ def _lock(path: Path) -> int:
             hint="stop that one, or choose another --state folder",
             temporary=True,
         ) from error
-    os.truncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    try:
+        os.truncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    except OSError as error:  # such as a pipe in its place, or a full disk
+        os.close(descriptor)
+        raise _unusable(path, error) from error
     return descriptor
 
 

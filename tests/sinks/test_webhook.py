@@ -10,6 +10,7 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
+from verifierd.errors import ConfigError
 from verifierd.sinks.outbox import Due, Later, Refused
 from verifierd.sinks.webhook import Webhook, key
 
@@ -121,6 +122,12 @@ async def test_nobody_there() -> None:
             await hook.deliver(DUE)
         await hook.aclose()
         assert "abc" not in f"{raised.value} {hook.target}"
+
+
+def test_what_is_no_address_is_said_at_the_start() -> None:
+    """Names of hosts have rules that the configuration does not know."""
+    with pytest.raises(ConfigError, match="Invalid IDNA hostname"):
+        Webhook("https://é..example/", b"secret")
 
 
 def test_secrets() -> None:

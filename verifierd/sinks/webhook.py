@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from verifierd import __version__
+from verifierd.errors import ConfigError
 from verifierd.sanitize import plain
 from verifierd.sinks.outbox import Due, Later, Refused
 
@@ -39,6 +40,9 @@ class Webhook:
         secret: What signs.
         seconds: That a receiver has for one request, all in all.
         clock: Seconds since the epoch.
+
+    Raises:
+        ConfigError: That is no address.
     """
 
     kind = "webhook"
@@ -48,7 +52,13 @@ class Webhook:
     ) -> None:
         import httpx2  # noqa: PLC0415 - takes a while, and most have no webhook
 
-        self._url = httpx2.URL(url)
+        try:
+            self._url = httpx2.URL(url)
+        except httpx2.InvalidURL as error:
+            raise ConfigError(
+                f"`webhook` of a [[notify]]: {plain(str(error))}",
+                hint="Name an address such as https://example.org/hook.",
+            ) from error
         self._key = secret
         self._seconds = seconds
         self._clock = clock
