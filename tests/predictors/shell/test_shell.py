@@ -284,6 +284,13 @@ async def test_hostile_commands_do_no_harm(shell: ShellPredictor) -> None:
 
 
 @pytest.mark.anyio
+async def test_a_log_may_have_any_name(shell: ShellPredictor) -> None:
+    """Also one that is no Unicode."""
+    named = msgspec.structs.replace(step("echo hi"), origin=Origin(path="a\udcff.jsonl", offset=0))
+    assert (await shell.predict(History(("native", "t")), named)).text == "hi\n"
+
+
+@pytest.mark.anyio
 async def test_cancelled_call_leaves_the_next_one_alone(shell: ShellPredictor) -> None:
     """A prediction cancelled half-way does not hand its answer to another step."""
     history = History(("native", "t"))

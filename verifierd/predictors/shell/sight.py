@@ -115,7 +115,7 @@ def sight_of(step: Step, *, observed: bool) -> Sight:
         cwd=_text(step.cwd, 4096),
         turn=_text(step.turn, 4096),
         siblings=None if step.siblings is None else tuple(_effect(action) for action in step.siblings),
-        source=step.origin.path,
+        source=step.origin.path.encode("utf-8", "backslashreplace").decode(),  # a name need be no Unicode
         began=_seconds(step.called_at),
     )
     if not observed:
