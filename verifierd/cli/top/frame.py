@@ -211,7 +211,7 @@ def _trajectory(row: Trajectory, width: int, now: float) -> Text:
     name = Text(short(row["trajectory"]), style="cyan")
     name.truncate(max(8, width - len(figures + off + rest) - 3 - len(labels)), overflow="ellipsis", pad=True)
     return Text.assemble(
-        mark, " ", name, " ", figures, (off, "red" if counts["off_path"] else "dim"), (rest + labels, "dim")
+        mark, " ", name, (labels, "dim"), " ", figures, (off, "red" if counts["off_path"] else "dim"), (rest, "dim")
     )
 
 
