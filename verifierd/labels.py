@@ -67,6 +67,7 @@ TABLES = (
     "CREATE INDEX labels_step ON labels (step_id) WHERE step_id IS NOT NULL",
     "CREATE INDEX labels_waiting ON labels (target) WHERE step_id IS NULL",
     # How often a line of a file was taken, and how often it was met since the file was last read from its start.
+    # Kept for good, as a file may be read again at any time: some 60 bytes for each line that people wrote.
     """CREATE TABLE label_lines (
         path NOT NULL, digest BLOB NOT NULL, taken INTEGER NOT NULL, generation INTEGER NOT NULL,
         met INTEGER NOT NULL, PRIMARY KEY (path, digest)) WITHOUT ROWID""",
