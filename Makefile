@@ -17,7 +17,7 @@ run: $(VENV)/.run
 	$(BIN)/verifierd run --config deploy/quickstart.toml
 
 test: $(VENV)/.dev
-	$(BIN)/pytest -n auto --dist loadfile
+	$(BIN)/pytest -n auto --dist loadgroup
 
 test-slow: $(VENV)/.dev
 	$(BIN)/pytest -n auto -m slow

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -11,6 +12,8 @@ from selenium.webdriver.support.ui import Select
 
 from tests.console.conftest import LONG, MANY, SHOWN, Page
 from tests.helpers import Live, echo, jsonl
+
+pytestmark = pytest.mark.xdist_group("console")  # one daemon and one browser for all
 
 
 def test_trajectories(page: Page) -> None:

@@ -17,6 +17,8 @@ import pytest
 from tests.deploy.expressions import ALERTS, PROMETHEUS, RULES, asked, bare, ready, strangers
 from tests.helpers import Live, counter, echo, jsonl, native, read_verdicts, verifierd, wrong_once
 
+pytestmark = pytest.mark.xdist_group("prometheus")  # one daemon and one Prometheus for all
+
 SILENT = {
     "verifierd_source_oldest_unverified_timestamp_seconds": "nothing is under way",
     "verifierd:false_alarm_budget:ratio": "the policy was not calibrated",
