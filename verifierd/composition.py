@@ -22,7 +22,7 @@ from verifierd.scoring.contracts import contracts
 from verifierd.stages import Predictor, Sink
 from verifierd.store import Store
 
-__all__ = ("Choice", "asks_model", "at_once", "chain_of", "exchange", "judging")
+__all__ = ("Choice", "asks_model", "at_once", "chain_of", "exchange", "judge_alone", "judging")
 
 _CALIBRATE = "Its alarms are as rare as promised only after another `verifierd calibrate`."
 _log = structlog.get_logger(component="composition")
@@ -120,6 +120,21 @@ async def judging(
         yield pipeline
     finally:
         await _close(_of(pipeline).members.values())
+
+
+@asynccontextmanager
+async def judge_alone(choice: Choice) -> AsyncIterator[Judge]:
+    """What judges, without a pipeline around it, patient with a model as a replay is; it is closed at the end.
+
+    Raises:
+        PolicyError: The policy is missing or wrong.
+        PredictorError: A predictor is unknown or cannot start here.
+    """
+    judge = await _opened(choice, Sanitizer(b"alone"), patient=True)
+    try:
+        yield judge
+    finally:
+        await _close(judge.members.values())
 
 
 async def exchange(pipeline: Pipeline, choice: Choice) -> None:

@@ -15,19 +15,16 @@ import structlog
 import tomli_w
 
 from verifierd.calibration import Scored, Trajectory, calibrate
-from verifierd.composition import Choice, at_once, judging
+from verifierd.composition import Choice, at_once, judge_alone
 from verifierd.fusion import Fusion, fit
-from verifierd.metrics import Metrics
 from verifierd.pipeline import Judge
 from verifierd.policy import Calibrated, Policy, scored_step
 from verifierd.replay.inject import FAULTS, Pool, inject
 from verifierd.replay.runner import together
 from verifierd.replay.runs import Run
-from verifierd.sanitize import Sanitizer
 from verifierd.scoring import open_scorers
 from verifierd.scoring.counting import heeded
 from verifierd.stages import Predictor, Scorer
-from verifierd.store import Store
 from verifierd.types import Abstain, History, Likelihood, ObservationKind, Prediction, Score, Step
 
 __all__ = ("Learnt", "Options", "calibrated", "learn", "toml")
@@ -116,13 +113,7 @@ async def calibrated(
         PolicyError: The policy is missing or wrong.
         PredictorError: A predictor is unknown or cannot start here.
     """
-    async with (
-        Store(None) as store,
-        judging(
-            choice, store=store, sinks=(), metrics=Metrics(), sanitizer=Sanitizer(b"calibrate"), patient=True
-        ) as pipeline,
-    ):
-        judge = pipeline.judge
+    async with judge_alone(choice) as judge:
         learnt = await learn(found, judge, options, name=name, date=date, workers=at_once(choice), on=on)
     if choice.predictor is None:
         return learnt

@@ -13,16 +13,13 @@ from typing import Literal
 
 import msgspec
 
-from verifierd.composition import Choice, judging
+from verifierd.composition import Choice, judge_alone
 from verifierd.errors import PredictorError
-from verifierd.metrics import Metrics
 from verifierd.policy import Asking, load
 from verifierd.predictors import prompt
-from verifierd.sanitize import Sanitizer
 from verifierd.scoring.simulator import role_break
 from verifierd.scoring.text import Normalised
 from verifierd.stages import Asked, Chat, Message, Predictor, Reply
-from verifierd.store import Store
 from verifierd.types import Abstain, History, Prediction, Step
 
 __all__ = (
@@ -244,13 +241,7 @@ async def party(choice: Choice) -> AsyncIterator[Party]:
         PolicyError: The policy is missing or wrong.
         PredictorError: A predictor is unknown or cannot start here.
     """
-    async with (
-        Store(None) as store,
-        judging(
-            choice, store=store, sinks=(), metrics=Metrics(), sanitizer=Sanitizer(b"bench"), patient=True
-        ) as pipeline,
-    ):
-        judge = pipeline.judge
+    async with judge_alone(choice) as judge:
         yield Party(judge.predictor, judge.policy.asking, choice.model.prompts)
 
 

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 import structlog
 
-from verifierd.composition import Choice, at_once, judging
+from verifierd.composition import Choice, at_once, judge_alone
 from verifierd.contracts.measure import tool_of
-from verifierd.metrics import Metrics
 from verifierd.pipeline import Judge
 from verifierd.policy import Memory, decide
 from verifierd.predictors import talker
@@ -24,7 +23,6 @@ from verifierd.replay.runner import together
 from verifierd.sanitize import Sanitizer, plain
 from verifierd.scoring.classes import Content, runtime
 from verifierd.stages import Predictor
-from verifierd.store import Store
 from verifierd.types import (
     FAILURES,
     Abstain,
@@ -185,19 +183,14 @@ async def evaluated(
         PredictorError: A predictor is unknown or cannot start here.
     """
     began = time.perf_counter()
-    sanitizer = Sanitizer(b"eval")
-    async with (
-        Store(None) as store,
-        judging(choice, store=store, sinks=(), metrics=Metrics(), sanitizer=sanitizer, patient=True) as pipeline,
-    ):
-        judge = pipeline.judge
+    async with judge_alone(choice) as judge:
         chat = talker(judge.predictor)
         bench = _Bench(
             cases=cases,
             judge=judge,
             support=controls.Support(subject.run for subject in cases.subjects),
             asked=None if chat is None else controls.Judge(chat, cases.expected, seed),
-            worst=_Worst(sanitizer),
+            worst=_Worst(Sanitizer(b"eval")),
         )
         works = [_Work(number, subject, bench) for number, subject in enumerate(cases.subjects)]
         waiting = iter(works)
