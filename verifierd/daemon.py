@@ -300,6 +300,7 @@ class Daemon:
     async def _watch(self, pipeline: Pipeline, store: Store, recent: Recent, hub: Hub, sanitizer: Sanitizer) -> None:
         send, receive = anyio.create_memory_object_stream[_Job](64)
         stop = anyio.Event()
+        await self._measure(pipeline, store)  # the first scrape shows it
         async with anyio.create_task_group() as services:
             reload = partial(self._reload, pipeline)
             console = http.Console(
@@ -610,19 +611,22 @@ class Daemon:
 
     async def _measuring(self, pipeline: Pipeline, store: Store) -> None:
         """What operators look at and nothing else tells, every few seconds."""
-        metrics = self._metrics
         while True:
-            metrics.source_backlog_bytes.set(sum(r.source.backlog for r in self._readings.values()))
-            metrics.source_oldest_unverified_timestamp_seconds.set(pipeline.oldest or 0)
-            metrics.source_files_watched.labels("open").set(len(self._readings))
-            metrics.source_files_watched.labels("skipped").set(sum(len(g.skipped) for g in self._groups))
-            with suppress(StateError):  # busy; the figures before stay
-                metrics.alarms(*await store.look(views.budget), self._facts(pipeline).alpha)
-            with suppress(OSError):
-                free, size = await to_thread.run_sync(_room, self._state)
-                metrics.state_free_bytes.set(free)
-                metrics.state_database_bytes.set(size)
             await anyio.sleep(5)
+            await self._measure(pipeline, store)
+
+    async def _measure(self, pipeline: Pipeline, store: Store) -> None:
+        metrics = self._metrics
+        metrics.source_backlog_bytes.set(sum(r.source.backlog for r in self._readings.values()))
+        metrics.source_oldest_unverified_timestamp_seconds.set(pipeline.oldest or 0)
+        metrics.source_files_watched.labels("open").set(len(self._readings))
+        metrics.source_files_watched.labels("skipped").set(sum(len(g.skipped) for g in self._groups))
+        with suppress(StateError):  # busy; the figures before stay
+            metrics.alarms(*await store.look(views.budget), self._facts(pipeline).alpha)
+        with suppress(OSError):
+            free, size = await to_thread.run_sync(_room, self._state)
+            metrics.state_free_bytes.set(free)
+            metrics.state_database_bytes.set(size)
 
     async def _lag(self) -> None:
         while True:

@@ -122,6 +122,19 @@ async def test_an_endless_line_that_is_cut_is_looked_at_again(tmp_path: Path) ->
 
 
 @pytest.mark.anyio
+async def test_an_endless_line_that_is_another_one_is_looked_at_again(tmp_path: Path) -> None:
+    """It was longer than a line may be; what the file begins with now, though no shorter, is not what it was."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"x" * 1200)
+    source = FileSource(path, max_line_bytes=1000)
+    assert await lines(source) == []
+
+    path.write_bytes(b"x" * 500 + b"\n" + b"x" * 800)
+    assert await lines(source) == [b"x" * 500]
+    await source.aclose()
+
+
+@pytest.mark.anyio
 async def test_the_tail_is_given_on_demand(tmp_path: Path) -> None:
     """The unterminated rest is held back by read, given by tail, and passed over only once it is accepted."""
     path = tmp_path / "a.jsonl"

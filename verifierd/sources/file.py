@@ -206,7 +206,8 @@ class FileSource(LineSource):
                 dev=facts.dev, ino=facts.ino, size=facts.size, mtime_ns=facts.mtime_ns, generation=self.generation
             )
             self._splitter = self._split_from(decision.offset)
-        elif facts.size < self._splitter.offset:  # an endless line was cut
+        elif facts.size < self._splitter.offset or not facts.head.startswith(self._head):
+            # An endless line was cut, or is another one.
             self._splitter = self._split_from(decision.offset)
         self._head = facts.head[: self._splitter.offset]
         self._anchor = facts.anchor if decision.offset else b""
