@@ -18,8 +18,9 @@ from rich.text import Text
 from verifierd import log
 from verifierd.cli.inputs import spare
 from verifierd.cli.options import Judging, json_option, judging_options, reworded
+from verifierd.cli.outputs import write
 from verifierd.cli.view import bar, console, print_json
-from verifierd.errors import ConfigError, StateError
+from verifierd.errors import ConfigError
 from verifierd.replay.bench.asking import Sampling
 from verifierd.replay.bench.book import read
 from verifierd.replay.bench.compare import Compared, alike, compared, named
@@ -139,7 +140,8 @@ def command(
     if page is not None:
         from verifierd.replay.bench.report import of_suites  # noqa: PLC0415 - loads what draws
 
-        _write(page, of_suites(list(zip(chosen, reports, strict=True)), command=_asked(), date=_now()))
+        text = of_suites(list(zip(chosen, reports, strict=True)), command=_asked(), date=_now())
+        write(page, text.encode(errors="replace"))
     if as_json:
         documents = [msgspec.structs.replace(report, rows=()) for report in reports]
         print_json(documents[0] if len(documents) == 1 else documents)
@@ -179,7 +181,7 @@ def _compare(paths: Sequence[Path], conditions: Sequence[str], page: Path | None
     if page is not None:
         from verifierd.replay.bench.report import of_runs  # noqa: PLC0415 - loads what draws
 
-        _write(page, of_runs(document, command=_asked(), date=_now()))
+        write(page, of_runs(document, command=_asked(), date=_now()).encode(errors="replace"))
     if as_json:
         print_json(document)
     else:
@@ -264,16 +266,7 @@ def _spare(inputs: Sequence[Path | None], outs: Sequence[Path | None], page: Pat
             raise click.BadParameter(f"{page} is what --out names; name another file", param_hint="--report")
     if page is not None:
         spare(inputs, page, option="--report")
-        _write(page)
-
-
-def _write(path: Path, text: str | None = None) -> None:
-    """Write a file; without a text only make sure that it can be written."""
-    try:
-        with path.open("a" if text is None else "w", encoding="utf-8", errors="replace") as file:
-            file.write(text or "")
-    except OSError as error:
-        raise StateError(f"{path}: cannot be written: {error.strerror or error}", hint="Name another file.") from error
+        write(page)
 
 
 def _asked() -> str:

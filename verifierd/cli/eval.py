@@ -20,9 +20,10 @@ from rich.text import Text
 from verifierd import log
 from verifierd.cli.inputs import Troubles, expand_inputs, spare
 from verifierd.cli.options import Judging, Share, json_option, judging_options, reworded
+from verifierd.cli.outputs import write
 from verifierd.cli.view import bar, console, counted, one_line, print_json
 from verifierd.composition import Choice, chain_of
-from verifierd.errors import ConfigError, SourceError, StateError
+from verifierd.errors import ConfigError, SourceError
 from verifierd.policy import Policy, load
 from verifierd.predictors import PREDICTORS
 from verifierd.replay.bench.figures import holds
@@ -131,7 +132,7 @@ def command(
         )
     )
     for path in filter(None, (judging.out, page)):
-        _write(path)  # likewise
+        write(path)  # likewise
     found = _judged(cases, choices, judging.seed)
     said = None if injection is None else msgspec.to_builtins(injection)
     documents = [document(one, seed=judging.seed, injection=said) for one in found]
@@ -141,9 +142,9 @@ def command(
     else:
         _print(documents, differences)
     if judging.out is not None:
-        _write(judging.out, b"".join(msgspec.json.encode(row) + b"\n" for one in found for row in one.rows))
+        write(judging.out, b"".join(msgspec.json.encode(row) + b"\n" for one in found for row in one.rows))
     if page is not None:
-        _write(page, _page(documents, found, differences))
+        write(page, _page(documents, found, differences))
     held = [condition for condition in conditions if _held(condition, documents[0])]
     for condition in held:
         click.echo(f"verifierd: {condition}", err=True)
@@ -261,15 +262,6 @@ def _spare(files: Sequence[Path | None], named: _Named) -> None:
     spare(files, page, option="--report")
     if page is not None and out is not None and page.resolve() == out.resolve():
         raise click.BadParameter(f"{page} is what --out names; name another file", param_hint="--report")
-
-
-def _write(path: Path, data: bytes | None = None) -> None:
-    """Write a file; without data only make sure that it can be written."""
-    try:
-        with path.open("ab" if data is None else "wb") as file:
-            file.write(data or b"")
-    except OSError as error:
-        raise StateError(f"{path}: cannot be written: {error.strerror or error}", hint="Name another file.") from error
 
 
 _FIGURES = (

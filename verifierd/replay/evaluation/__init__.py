@@ -3,8 +3,7 @@
     cases.py      trajectories, labels and injected changes -> cases, each one observation whose truth is known
     judging.py    cases -> rows: what a judge says of each, and what the controls say
     controls.py   what simple means make of the same cases
-    table.py      rows -> figures with intervals, as JSON
-    compare.py    several judges on the same cases, paired
+    table.py      rows -> figures with intervals, as JSON; several judges on the same cases, paired
     sections.py   figures of one judge -> sections of a report
     report.py     sections, mistakes, judges compared -> one HTML file
 
