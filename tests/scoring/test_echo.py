@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from verifierd.policy import Memory, Policy, decide
@@ -154,6 +154,7 @@ def test_nothing_to_look_at() -> None:
     assert echoed_call(History(refused.key), _step(_bash("ls"), " \n"), UNKNOWN) == none
 
 
+@example(command="0", tool="0:2", plain=True)
 @given(command=st.text(max_size=60), tool=st.text(max_size=60), plain=st.booleans())
 def test_any_call_is_told(command: str, tool: str, *, plain: bool) -> None:
     """Whatever was asked, as JSON it is told."""

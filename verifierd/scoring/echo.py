@@ -17,7 +17,7 @@ from verifierd.types import Action, History, ObservationKind, Prediction, Score,
 __all__ = ("CALLS", "FORM", "echoed_call", "echoes", "spoken")
 
 _WRAPPING = 600  # characters that a spelling may add to the call,
-_SWELLING = 6  # and make of each of its own: `\u0000`
+_SWELLING = 12  # and make of each of its own: `\ud83d\ude00`
 _MOST = 500  # values of an input; pieces of a text
 _HEAD = 200
 
@@ -61,7 +61,7 @@ def echoes(action: Action, text: str) -> bool:
     values, keys = spoken(action)
     if not _may_be(action, text, values, CALLS | FORM | keys):
         return False
-    read = [*itertools.islice(_pieces(text, values), _MOST + 1)]
+    read = [*itertools.islice(_pieces(text, values.union(_names(action))), _MOST + 1)]
     return len(read) <= _MOST and any(_is_call(action, text, [*map(_plain, pieces)]) for pieces in (read, [text]))
 
 
@@ -71,15 +71,23 @@ def spoken(action: Action) -> tuple[set[str], set[str]]:
     return values, {part for key in _keys(action.input) for part in _parts(key)}
 
 
+def _names(action: Action) -> tuple[str, str]:
+    """What a tool is called, with its server and without."""
+    return _plain(action.tool), _plain(action.tool.rpartition("__")[2])
+
+
 def _is_call(action: Action, text: str, pieces: list[str]) -> bool:
     values, keys = spoken(action)
     # A shell's description or time limit may be there or not.
     given = values if action.command is None else {_plain(action.command)}
-    for value in sorted(values, key=lambda value: (-len(value), value)):
-        if not _taken(value, pieces) and value in given:
+    names = _names(action)
+    taken = set()
+    for word in sorted({*values, *names} - {""}, key=lambda word: (-len(word), word)):  # one may stand in another
+        if _taken(word, pieces):
+            taken.add(word)
+        elif word in given:
             return False
-    names = (_plain(action.tool), _plain(action.tool.rpartition("__")[2]))
-    named = next((name for name in names if name and _taken(name, pieces)), None)
+    named = next((name for name in names if name in taken), None)
     left = {part for piece in pieces for part in _parts(_IDENTITY.sub(" ", piece))}
     if not left <= CALLS | FORM | keys:
         return False
@@ -95,7 +103,8 @@ def _is_call(action: Action, text: str, pieces: list[str]) -> bool:
 def _may_be(action: Action, text: str, given: AbstractSet[str], known: AbstractSet[str]) -> bool:
     """Is it about as long as the call, and is its first word one of a call? Tells most answers apart at once."""
     size = sum(map(len, given))
-    if len(given) > _MOST or not size // 4 <= len(text) <= _SWELLING * size + _WRAPPING or not _CALLED.search(text):
+    most = _SWELLING * (size + len(action.tool)) + _WRAPPING
+    if len(given) > _MOST or not size // 4 <= len(text) <= most or not _CALLED.search(text):
         return False
     first = _PART.search(_IDENTITY.sub(" ", text[:_HEAD]))
     begins = (action.tool, *(value[:_HEAD] for value in given))
