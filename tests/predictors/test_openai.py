@@ -286,6 +286,27 @@ async def test_a_server_without_the_switch() -> None:
         assert len(server.asked) == 2
 
 
+async def test_a_server_with_words_of_its_own() -> None:
+    """Is asked by the name that it says the cap has; by its own temperature only where any will do."""
+    cap = _refuses(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
+    fixed = _refuses(400, "Unsupported value: 'temperature' does not support 0 with this model.")
+    with (
+        Server(cap, _refuses(400, "unknown argument"), fixed, _says("yes")) as server,
+        pytest.raises(PredictorError, match="'temperature' does not support 0"),
+    ):
+        await _chat(server)
+    with Server(_refuses(400, "unknown argument"), cap, fixed, _says("yes")) as server:
+        assert (await _chat(server, times=2, any_temperature=True)).text == "yes"
+    assert [sorted(body.keys() & {"max_tokens", "max_completion_tokens", "temperature"}) for body in server.asked] == [
+        ["max_tokens", "temperature"],
+        ["max_tokens", "temperature"],
+        ["max_completion_tokens", "temperature"],
+        ["max_completion_tokens"],
+        ["max_completion_tokens"],
+    ]
+    assert server.asked[-1]["max_completion_tokens"] == ASKED.max_tokens
+
+
 @pytest.mark.parametrize(
     ("base_url", "path"),
     [("", "/v1"), ("/", "/v1"), ("/v1", "/v1"), ("/v1/", "/v1"), ("/api/paas/v4", "/api/paas/v4")],

@@ -31,6 +31,8 @@ _SHOWN = 300
 """Characters of what a server says of an error."""
 
 _SWITCH = "chat_template_kwargs"
+_CAP, _NEWER_CAP = "max_tokens", "max_completion_tokens"
+_TEMPERATURE = "temperature"
 _BUSY = frozenset({408, 425, 429})
 _WHY = {
     401: "Name the environment variable that holds the key: `api-key-env` in the configuration's table [model].",
@@ -94,6 +96,20 @@ class _Refused(Exception):  # noqa: N818 - it is answered or reported
         self.status = status
 
 
+class _Words(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server takes of what is not the same with all.
+
+    Attributes:
+        cap: What the most tokens are called.
+        temperature: It takes one that is asked for.
+        switch: It takes what goes to the model's template, the switch for thinking.
+    """
+
+    cap: str = _CAP
+    temperature: bool = True
+    switch: bool = True
+
+
 class OpenAIChat:
     """A model behind a server. What may pass (no connection, a busy or failing server) is tried again a few times.
 
@@ -103,18 +119,27 @@ class OpenAIChat:
         api_key: Sent as a bearer token.
         patience: Seconds that a server may be silent.
         pause: Seconds before the second try; each further pause is twice as long.
+        any_temperature: Where the server refuses the temperature that is asked for, its own will do.
 
     Raises:
         PredictorError: The address is none.
     """
 
     def __init__(
-        self, base_url: str, model: str, api_key: str | None = None, *, patience: float = 300.0, pause: float = 1.0
+        self,
+        base_url: str,
+        model: str,
+        api_key: str | None = None,
+        *,
+        patience: float = 300.0,
+        pause: float = 1.0,
+        any_temperature: bool = False,
     ) -> None:
         self.model = model
         self._url = _address(base_url)
         self._pause = pause
-        self._switch = True
+        self._any_temperature = any_temperature
+        self._words = _Words()
         self._client = httpx2.AsyncClient(
             headers={"Authorization": f"Bearer {api_key}"} if api_key else None,
             timeout=httpx2.Timeout(patience, connect=min(patience, 10.0)),
@@ -156,26 +181,42 @@ class OpenAIChat:
         await self._client.aclose()
 
     async def _try(self, messages: Sequence[Message], asked: Asked) -> Reply:
+        words = self._words
         try:
-            try:
-                return await self._said(messages, asked, switch=self._switch)
-            except _Refused as error:
-                if not self._switch or error.status not in (400, 422):
-                    raise
-            # Some servers know no switch for thinking, and refuse what they do not know.
-            reply = await self._said(messages, asked, switch=False)
-            self._switch = False
+            while True:
+                try:
+                    reply = await self._said(messages, asked, words)
+                    break
+                except _Refused as error:
+                    words = self._reworded(words, error)
         except httpx2.TimeoutException as error:
             raise _Passing("the server does not answer in time") from error
         except httpx2.TransportError as error:
             raise _Passing(f"no connection: {plain(str(error)) or type(error).__name__}") from error
+        self._words = words
         return reply
 
-    async def _said(self, messages: Sequence[Message], asked: Asked, *, switch: bool) -> Reply:
+    def _reworded(self, words: _Words, error: _Refused) -> _Words:
+        """How to ask after a refusal, by what it names; at last without the switch, which not all servers know.
+
+        Raises:
+            _Refused: There is no other way to ask.
+        """
+        said = str(error)
+        if error.status in (400, 422):
+            if words.cap == _CAP and _NEWER_CAP in said:
+                return msgspec.structs.replace(words, cap=_NEWER_CAP)
+            if words.temperature and self._any_temperature and _TEMPERATURE in said:
+                return msgspec.structs.replace(words, temperature=False)
+            if words.switch:
+                return msgspec.structs.replace(words, switch=False)
+        raise error
+
+    async def _said(self, messages: Sequence[Message], asked: Asked, words: _Words) -> Reply:
         begun = time.perf_counter()
         first: float | None = None
         text, thought, finish, usage = "", "", None, _Usage()
-        async with self._client.stream("POST", self._url, json=self._body(messages, asked, switch=switch)) as response:
+        async with self._client.stream("POST", self._url, json=self._body(messages, asked, words)) as response:
             if response.status_code != httpx2.codes.OK:
                 raise _refusal(response, await response.aread())
             async for chunk in _chunks(response):
@@ -206,21 +247,22 @@ class OpenAIChat:
             model=self.model,
         )
 
-    def _body(self, messages: Sequence[Message], asked: Asked, *, switch: bool) -> Mapping[str, Any]:
+    def _body(self, messages: Sequence[Message], asked: Asked, words: _Words) -> Mapping[str, Any]:
         body: dict[str, Any] = {
             "model": self.model,
             "messages": [msgspec.structs.asdict(message) for message in messages],
-            "max_tokens": asked.max_tokens,
-            "temperature": asked.temperature,
+            words.cap: asked.max_tokens,
             "seed": asked.seed,
             "stream": True,
             "stream_options": {"include_usage": True},
         }
+        if words.temperature:
+            body[_TEMPERATURE] = asked.temperature
         if asked.top_p < 1:
             body["top_p"] = asked.top_p
         if asked.top_k:
             body["top_k"] = asked.top_k  # not OpenAI's own, but what all servers of open models call it
-        if switch:
+        if words.switch:
             body[_SWITCH] = {"enable_thinking": asked.thinking}
         return body
 

@@ -50,7 +50,7 @@ class Server:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                if body["max_tokens"] == 1:
+                if body["messages"][-1]["content"] == "Say yes.":
                     server.probes += 1
                     self._send(Said("yes") if open else Said("no such model", 404))
                     return

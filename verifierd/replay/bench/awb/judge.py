@@ -67,16 +67,17 @@ class Judge:
             api_key(settings.server),
             patience=settings.patience,
             pause=pause,
+            any_temperature=True,
         )
 
     async def __aenter__(self) -> Self:
-        """See whether it answers at all.
+        """See whether it answers at all, asked as it will be.
 
         Raises:
             PredictorError: It does not.
         """
         try:
-            await self._chat.chat([Message("user", "Say yes.")], Asked(max_tokens=1))
+            await self._chat.chat([Message("user", "Say yes.")], self._asked(0))
         except PredictorError as error:
             await self._chat.aclose()
             raise PredictorError(
@@ -104,14 +105,8 @@ class Judge:
             messages = shortened(messages, self._settings.characters)
         grade, said = Grade(problem="the judge was not asked"), ""
         for number in range(self._settings.tries):
-            asked = Asked(
-                max_tokens=self._settings.max_tokens,
-                thinking=True,
-                temperature=_TEMPERATURE,
-                seed=self._settings.seed + number,
-            )
             try:
-                said = (await self._chat.chat(messages, asked)).text
+                said = (await self._chat.chat(messages, self._asked(number))).text
             except PredictorError as error:
                 grade, said = Grade(problem=error.message), ""
                 continue
@@ -119,6 +114,14 @@ class Judge:
             if not grade.problem:
                 break
         return grade, said
+
+    def _asked(self, number: int) -> Asked:
+        return Asked(
+            max_tokens=self._settings.max_tokens,
+            thinking=True,
+            temperature=_TEMPERATURE,
+            seed=self._settings.seed + number,
+        )
 
 
 def briefing(domain: str, prompts: Path | None) -> str:
