@@ -17,9 +17,10 @@ from verifierd.config import default_state
 from verifierd.errors import PolicyError, SourceError, VerifierdError
 from verifierd.labels import Label, holds
 from verifierd.policy import Policy
+from verifierd.replay.words import KINDS, REASONS, SIGNALS
 from verifierd.sanitize import Sanitizer, plain
 from verifierd.store import Store, StoredAlarm
-from verifierd.types import Abstain, ObservationKind, Signal, Verdict, VerdictKind
+from verifierd.types import ObservationKind, Signal, Verdict, VerdictKind
 
 __all__ = ("Explanation", "command", "policy_of")
 
@@ -29,48 +30,6 @@ _DECISIONS = {
     VerdictKind.ON_PATH: "on path: what could be known was checked, and reality agrees",
     VerdictKind.OFF_PATH: "off path: reality departed from what had to come",
     VerdictKind.ABSTAIN: "not decided",
-}
-_REASONS = {
-    "as_predicted": "what was checked is as predicted",
-    "contradiction": "something that follows from the history is contradicted",
-    "error_flip": "success was certain and it failed, or the reverse",
-    "status": "another exit status was certain",
-    "surprise": "a model found what came less likely than all but very few steps of clean trajectories",
-    Abstain.UNPREDICTABLE: "what came depends on state that nobody has shown",
-    Abstain.UNCALIBRATED: "a model expected something else, and nobody has measured how often it is wrong",
-    Abstain.ROLE_BREAK: "the model fell out of its role; that says nothing of the agent",
-    Abstain.TRUNCATED: "the model's prediction was cut by its cap; that says nothing of the agent",
-    Abstain.RACY: "a call that ran at the same time may have changed the state",
-    Abstain.NOT_ENV: "the observation is not the environment's answer",
-    Abstain.TOO_LONG: "the observation is too long for the model",
-    Abstain.TIMEOUT: "there was no prediction in time",
-    Abstain.PREDICTOR_ERROR: "the predictor failed",
-}
-_KINDS = {
-    ObservationKind.HARNESS_ERROR: "an error of the harness around the agent",
-    ObservationKind.POLICY_DENIED: "a refusal, by a person or a rule",
-    ObservationKind.STILL_RUNNING: "of a command that still runs",
-    ObservationKind.POLL: "a look at a command that runs",
-    ObservationKind.STUB: "a placeholder for what the log left out",
-    ObservationKind.INTERRUPTED: "of a command that was interrupted",
-    ObservationKind.MISSING: "missing from the log",
-}
-_SIGNALS = {
-    "contradiction": "certain, and contradicted",
-    "echoed_call": "the call itself came back instead of a result",
-    "error_flip": "success where failure was expected, or the reverse",
-    "status": "another exit status than expected",
-    "unusual": "hardly ever so on clean logs, but possible",
-    "suspect": "a model expected something else; a guess",
-    "surprise": "unlikely to the model",
-    "stale": "repeats an earlier observation; a hint only",
-    "foreign": "seems to answer another action; a hint only",
-    "injection": "reads like an instruction to the agent; a hint only",
-    "inexact": "equal only after harmless differences were taken off",
-    "role_break": "the model did not predict an observation",
-    "truncated": "the prediction was cut",
-    "timeout": "no prediction in time",
-    "predictor_error": "a predictor failed",
 }
 
 
@@ -199,7 +158,7 @@ class Explanation:
     def show(self) -> None:
         """Print all."""
         verdict = self._verdict
-        reason = _REASONS.get(verdict.reason, verdict.reason)
+        reason = REASONS.get(verdict.reason, verdict.reason)
         head = f"Step {verdict.step} of {one_line(verdict.trajectory)} is {_DECISIONS[verdict.verdict]}."
         self._screen.print(Text(head, style="bold"))
         self._part("why", [f"{reason} ({verdict.reason})", verdict.detail])
@@ -248,7 +207,7 @@ class Explanation:
         verdict = self._verdict
         if verdict.observation_kind is not ObservationKind.ENV:
             return [
-                f"nothing: the observation is {_KINDS[verdict.observation_kind]}, and only the environment is judged"
+                f"nothing: the observation is {KINDS[verdict.observation_kind]}, and only the environment is judged"
             ]
         share = 100 * verdict.coverage
         if not share:
@@ -320,7 +279,7 @@ class Explanation:
 
 def _signal(signal: Signal) -> str:
     place = f" at characters {signal.span[0]} to {signal.span[1]}" if signal.span is not None else ""
-    meaning = _SIGNALS.get(signal.name, "")
+    meaning = SIGNALS.get(signal.name, "")
     detail = f": {signal.detail}" if signal.detail else ""
     strength = "" if signal.value == 1.0 else f" {signal.value:.4g}"
     return f"{signal.name}{strength}{place}{f' ({meaning})' if meaning else ''}{detail}"

@@ -11,6 +11,7 @@ export const DECISIONS = {
 export const REASONS = {
     as_predicted: "what was checked is as predicted",
     contradiction: "something that follows from the history is contradicted",
+    echoed_call: "the call itself came back instead of a result",
     error_flip: "success was certain and it failed, or the reverse",
     status: "another exit status was certain",
     surprise: "a model found what came less likely than all but very few steps of clean trajectories",

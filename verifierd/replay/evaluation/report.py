@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from verifierd.replay.evaluation.judging import Evaluated, Mistake
-from verifierd.replay.evaluation.sections import CHANCE, RATES, all_of_one, headline, spoken
+from verifierd.replay.evaluation.sections import CHANCE, RATES, all_of_one, headline
 from verifierd.replay.report.charts import Bars, Curve, bars, curves
-from verifierd.replay.report.figures import Figure, count, figure, percent
+from verifierd.replay.report.figures import Figure, count, figure, milliseconds, percent
 from verifierd.replay.report.page import Case, Cell, Chart, Part, Prose, Section, Table, page, pieces
+from verifierd.replay.words import spoken
 
 __all__ = ("MOST", "report", "worst")
 
@@ -171,7 +172,7 @@ def _comparison(
     )
     rows: list[list[Cell]] = [[words, *(figure(it[key]) for it in documents)] for key, words in keys]
     rows.append(["AUROC", *(figure(it["auroc"], "rank") for it in documents)])
-    rows.append(["median time of a step", *(f"{1000 * it['seconds']['p50']:,.3g} ms" for it in documents)])
+    rows.append(["median time of a step", *(milliseconds(it["seconds"]["p50"]) for it in documents)])
     side = Table(caption="Judges side by side", head=("Figure", *names), rows=rows)
     parts: list[Part] = [side]
     lines = [Curve(name=name, points=it["roc"]) for name, it in zip(names, documents, strict=True) if it["roc"]]

@@ -7,11 +7,12 @@ from typing import Any
 from verifierd.replay.evaluation.table import LEAST
 from verifierd.replay.inject import BENIGN, FAULTS
 from verifierd.replay.report.charts import Axis, Bars, Curve, bars, columns, curves
+from verifierd.replay.report.costs import times, tokens
 from verifierd.replay.report.figures import Figure, count, figure, percent
 from verifierd.replay.report.page import Cell, Chart, Named, Part, Prose, Section, Table, Tile, Tiles
-from verifierd.types import Abstain, VerdictKind
+from verifierd.replay.words import REASONS, VERDICTS, spoken
 
-__all__ = ("CHANCE", "RATES", "all_of_one", "headline", "spoken")
+__all__ = ("CHANCE", "RATES", "all_of_one", "headline")
 
 Document = Mapping[str, Any]
 
@@ -24,8 +25,6 @@ _OPEN = 30  # rows of a table of strata that are shown at once
 _WIDE = 6  # columns of a table of kinds
 _LOOKED_AT = (0.0, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # false-positive rates at which a curve is read
 
-_VERDICTS = {VerdictKind.OFF_PATH: "off path", VerdictKind.ON_PATH: "on path", VerdictKind.ABSTAIN: "abstained"}
-
 _CONTROLS = {
     "error_regex": "Does the observation hold a word that errors use (error, failed, denied, ...)?",
     "seen_before": "Did the very same observation come before in the trajectory?",
@@ -34,33 +33,12 @@ _CONTROLS = {
     "judge": "The same model, asked in words whether the observation is genuine.",
 }
 
-_REASONS = {
-    Abstain.UNPREDICTABLE: "nobody could say what had to come, or too little of it",
-    Abstain.UNCALIBRATED: "there is a score, but nothing to compare it with: the policy is not calibrated",
-    Abstain.ROLE_BREAK: "the model answered with something that is no observation",
-    Abstain.TRUNCATED: "the prediction was cut",
-    Abstain.RACY: "other actions ran at the same time, so the state is not known",
-    Abstain.NOT_ENV: "it is no answer of the environment",
-    Abstain.TOO_LONG: "it is too long for the model",
-    Abstain.TIMEOUT: "no prediction came in time",
-    Abstain.PREDICTOR_ERROR: "a predictor failed",
-}
-
 _CONTENT = {
     "deterministic": "stands in the action or the history",
     "pre-existing": "stands in neither: nobody showed it, or it had to be worked out",
     "runtime": "differs from run to run: times, process numbers, temporary names",
     "empty": "nothing came",
     "unknown": "nobody said what was altered",
-}
-
-_TOKENS = {
-    "prompt": "of the prompt",
-    "cached": "of the prompt that had been computed before",
-    "scored": "of the real observation that the model was asked about",
-    "generated": "decoded",
-    "computed": "passed through the model",
-    "new": "of the trajectory that came up for the first time",
 }
 
 
@@ -112,11 +90,6 @@ def headline(it: Document) -> list[Part]:
 
 
 _FEW = f"no kind of fault has {LEAST} cases, so there is no overall figure; see the kinds below"
-
-
-def spoken(name: str) -> str:
-    """An identifier as words."""
-    return name.replace("_", " ")
 
 
 def _cases(estimate: Mapping[str, Any], name: str) -> str:
@@ -212,13 +185,13 @@ def _matrix(found: Mapping[str, Mapping[str, int]], caption: str, names: Mapping
             names[truth],
             *(
                 Named(name=count(found[truth][said]), about=meant.get((truth, said), "said nothing"))
-                for said in _VERDICTS
+                for said in VERDICTS
             ),
             sum(found[truth].values()),
         ]
         for truth in ("off_path", "on_path")
     ]
-    return Table(caption=caption, head=("Truth", *_VERDICTS.values(), "all"), rows=rows)
+    return Table(caption=caption, head=("Truth", *VERDICTS.values(), "all"), rows=rows)
 
 
 def _confusion(it: Document) -> Section:
@@ -257,7 +230,7 @@ def _simulator(found: Document) -> Table:
         ["of these, another came (as compared after harmless differences)", figure(found["wrong"])],
         ["a model was asked, or a predictor failed", found["asked"]],
         ["of these, the simulator failed", figure(found["failed"])],
-        *([f"failed: {_REASONS[Abstain(name)]}", n] for name, n in found["failures"].items() if n),
+        *([f"failed: {REASONS[name]}", n] for name, n in found["failures"].items() if n),
         ["false alarms on clean steps", found["false_alarms"]],
     ]
     return Table(caption="Simulator: what it predicted of clean steps", head=("What", "Steps"), rows=rows)
@@ -633,7 +606,7 @@ def _abstention(it: Document) -> Section:
     reasons = Table(
         caption="Why clean steps were not decided",
         head=("Reason", "Steps"),
-        rows=[[Named(name=spoken(name), about=_reason(name)), n] for name, n in it["reasons"].items()],
+        rows=[[Named(name=spoken(name), about=REASONS.get(name, "")), n] for name, n in it["reasons"].items()],
     )
     rows: list[list[Cell]] = [
         ["clean steps on which it abstains", figure(it["abstention"])],
@@ -649,10 +622,6 @@ def _abstention(it: Document) -> Section:
         parts=[Table(caption="How often, and at what cost", head=("What", "Share"), rows=rows), reasons],
         inner=True,
     )
-
-
-def _reason(name: str) -> str:
-    return next((words for reason, words in _REASONS.items() if reason.value == name), "")
 
 
 def _agent(it: Document) -> Section:
@@ -759,23 +728,14 @@ def _delay(it: Document) -> Section:
 
 
 def _cost(it: Document) -> Section:
-    seconds, tokens = it["seconds"], it["tokens"]
-    rows: list[list[Cell]] = [
-        [name, f"{1000 * seconds[key]:,.3g} ms"]
-        for key, name in (("p50", "half of the steps took at most"), ("p95", "95 %"), ("p99", "99 %"))
+    parts: list[Part] = [
+        times(it["seconds"], caption="Time, steps as logged", whole="the whole evaluation"),
+        tokens(
+            {name: float(n) for name, n in it["tokens"].items()},
+            caption="Tokens of a step as logged, on average",
+            head="A step",
+        ),
     ]
-    rows.append(["the whole evaluation", f"{seconds['wall']:,.1f} s"])
-    parts: list[Part] = [Table(caption="Time, steps as logged", head=("What", "Time"), rows=rows)]
-    if any(tokens.values()):
-        parts.append(
-            Table(
-                caption="Tokens of a step as logged, on average",
-                head=("Tokens", "A step"),
-                rows=[[Named(name=name, about=_TOKENS.get(name, "")), float(n)] for name, n in tokens.items()],
-            )
-        )
-    else:
-        parts.append(Prose(text="No model was asked: no tokens."))
     return Section(
         title="Cost",
         lead="What a step costs: the time to predict and score it, and the tokens of a model.",

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ("Figure", "Unit", "count", "figure", "number", "percent", "points")
+__all__ = ("Figure", "Unit", "count", "figure", "milliseconds", "number", "percent", "points")
 
 Unit = Literal["share", "points", "rank", "plain"]
 
@@ -84,6 +84,11 @@ def number(value: float) -> str:
 def count(value: int) -> str:
     """How many."""
     return f"{value:,}"
+
+
+def milliseconds(seconds: float) -> str:
+    """A time of less than a few seconds."""
+    return f"{1000 * seconds:,.3g} ms"
 
 
 def _rank(value: float) -> str:
