@@ -354,6 +354,7 @@ class Daemon:
             recent=recent,
             readiness=self._readiness,
             token=http.token(self._state / "token"),
+            ended=self._state / "ended-sessions",
             alarms=store,
             labels=store,
             reload=reload,

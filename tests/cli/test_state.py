@@ -170,7 +170,8 @@ def test_a_purge_leaves_nothing(template: Path, where: Path, tmp_path: Path) -> 
     ours = ["verdicts", "verdicts.1", "verdicts.2.gz", "verdicts.old-1"]
     for name in (*ours, "verdicts.py", "verdicts.notes.txt"):
         (out.parent / name).write_text("text")
-    for name in ("verdicts.jsonl.1", f"{DATABASE}.damaged-1", "token", "endpoint", ".token.12ab"):
+    secrets = ("token", "webhook-secret", "ended-sessions", "endpoint", ".token.12ab", ".ended-sessions.12ab")
+    for name in ("verdicts.jsonl.1", f"{DATABASE}.damaged-1", *secrets):
         (where / name).touch(0o600)
     (where / "before-1").mkdir()
     (where / "before-1" / DATABASE).touch()

@@ -67,6 +67,7 @@ async def desk(
             recent=Recent(),
             readiness=lambda: (True, {}),
             token=TOKEN,
+            ended=folder / "ended",
             alarms=store,
             labels=store,
             console=console,
@@ -370,6 +371,21 @@ async def test_a_session_counts_as_the_token(tmp_path: Path) -> None:
         assert "Max-Age=0" in ended.headers["set-cookie"]
         one.client.cookies.clear()
         await one.get("/api/summary", 401, Cookie=f"verifierd_session={value}")
+    async with desk(tmp_path, private=True) as again:
+        await again.get("/api/summary", 401, Cookie=f"verifierd_session={value}")
+
+
+@pytest.mark.anyio
+async def test_a_session_whose_end_cannot_be_kept(tmp_path: Path) -> None:
+    """It ends, and who ended it is told that a restart would bring it back."""
+    async with desk(tmp_path, private=True) as one:
+        await one.client.post("/api/session", json={"token": TOKEN}, headers=SAME)
+        (tmp_path / "ended").mkdir()
+        value = one.client.cookies["verifierd_session"]
+        ended = await one.client.delete("/api/session", headers=SAME)
+        assert (ended.status_code, "Max-Age=0" in ended.headers["set-cookie"]) == (503, True)
+        assert "cannot keep ended sessions" in ended.json()["error"]
+        await one.get("/api/summary", 401, Cookie=f"verifierd_session={value}")
 
 
 @pytest.mark.anyio
@@ -408,14 +424,20 @@ async def test_a_made_up_session_is_none(tmp_path: Path, value: str) -> None:
         await one.get("/api/summary", 401, Cookie=f"verifierd_session={value}")
 
 
-def test_a_session_does_not_last_for_ever() -> None:
-    """After a week the token is asked for again."""
-    now = 1000.0
-    sessions = http.guard.Sessions(TOKEN, clock=lambda: now)
-    value = sessions.make()
+def test_a_session_does_not_last_for_ever(tmp_path: Path) -> None:
+    """After a week the token is asked for again, and it is not kept any longer that a session was ended before."""
+    now, ended = 1000.0, tmp_path / "ended"
+    sessions = http.guard.Sessions(TOKEN, ended=ended, clock=lambda: now)
+    value, other = sessions.make(), sessions.make()
+    sessions.end(other)
+    assert ended.read_text() == other.rpartition(".")[0] + "\n"  # what was signed, and not the signature
+    assert ended.stat().st_mode & 0o777 == 0o600
     assert sessions.holds(value)
     now += sessions.seconds + 1
     assert not sessions.holds(value)
+    later = sessions.make()
+    sessions.end(later)
+    assert ended.read_text() == later.rpartition(".")[0] + "\n"
     assert not http.guard.Sessions("0" * 64, clock=lambda: 1000.0).holds(value)
 
 

@@ -25,7 +25,7 @@ from verifierd.views import iso
 
 __all__ = ("command",)
 
-_SECRETS = ("token", "salt")
+_SECRETS = ("token", "salt", "webhook-secret", "ended-sessions")
 _OURS = (*_SECRETS, "endpoint", "lock")
 _SET_ASIDE = "before-"  # and a number: what a reset moved away
 _VERDICTS = "verdicts.jsonl"

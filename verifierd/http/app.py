@@ -1,6 +1,7 @@
 """The endpoint as one application: its simple routes, and all others put together behind the guard."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import anyio
@@ -42,6 +43,7 @@ def app(
     recent: RecentVerdicts,
     readiness: Readiness,
     token: str,
+    ended: Path | None = None,
     alarms: Alarms | None = None,
     labels: Labels | None = None,
     reload: Reload | None = None,
@@ -56,6 +58,7 @@ def app(
         recent: What `/api/verdicts` shows; sanitised already.
         readiness: Says whether we are ready, and some facts for people.
         token: What changes need as `Authorization: Bearer`.
+        ended: The file that keeps which sessions of browsers were ended; None for none.
         alarms: What `/api/alarms` shows and changes.
         labels: What `/api/labels` shows and changes.
         reload: Reads settings and policy again, and says what is in use; a `VerifierdError` says why it was not done.
@@ -96,7 +99,7 @@ def app(
         if console is not None:
             console.events.tell(event, said)
 
-    sessions = Sessions(token)
+    sessions = Sessions(token, ended=ended)
     routes = [
         Route("/", index),
         Route("/livez", live),

@@ -5,12 +5,14 @@ import re
 import secrets
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from verifierd.http.answers import respond
+from verifierd.http.token import keep, kept
 
 __all__ = ("COOKIE", "LOOPBACK", "SESSION", "Guard", "Sessions", "cookie")
 
@@ -24,7 +26,7 @@ _BODY = 64 * 1024  # bytes of a request's body
 _SAFE = ("GET", "HEAD")
 _HOST = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::[0-9]{1,5})?")
 _VALUE = re.compile(r"([0-9]{1,12}\.[0-9a-f]{32})\.([0-9a-f]{64})")
-_ENDED = 1000
+_ENDED = 10_000
 
 
 class Sessions:
@@ -32,18 +34,24 @@ class Sessions:
 
     Args:
         token: The token.
+        ended: The file that keeps which sessions were ended, for the next start; None for none.
         clock: Seconds since the epoch.
 
     Attributes:
         seconds: How long one lasts.
+
+    Raises:
+        StateError: The file cannot be used.
     """
 
     seconds = 7 * 86400
 
-    def __init__(self, token: str, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, token: str, *, ended: Path | None = None, clock: Callable[[], float] = time.time) -> None:
         self._token = token.encode()
         self._clock = clock
-        self._ended: dict[str, None] = {}
+        self._file = ended
+        # Of a value, what was signed: nobody can make a session of that.
+        self._ended = dict.fromkeys(kept(ended) if ended is not None else ())
 
     def opens(self, token: str) -> bool:
         """Whether it is the token; in constant time."""
@@ -59,14 +67,24 @@ class Sessions:
         parts = _VALUE.fullmatch(value)
         if parts is None or not hmac.compare_digest(parts[2], self._sign(parts[1])):
             return False
-        return value not in self._ended and int(parts[1].partition(".")[0]) > self._clock()
+        return parts[1] not in self._ended and self._lasts(parts[1])
 
     def end(self, value: str) -> None:
-        """Let a session last no longer."""
-        if self.holds(value):
-            self._ended[value] = None
-            if len(self._ended) > _ENDED:
-                del self._ended[next(iter(self._ended))]
+        """Let a session last no longer.
+
+        Raises:
+            StateError: It has ended, but would last again after a restart.
+        """
+        if not self.holds(value):
+            return
+        self._ended[value.rpartition(".")[0]] = None
+        self._ended = dict.fromkeys([said for said in self._ended if self._lasts(said)][-_ENDED:])
+        if self._file is not None:
+            keep(self._file, self._ended)
+
+    def _lasts(self, said: str) -> bool:
+        end = said.partition(".")[0]
+        return end.isdecimal() and int(end) > self._clock()
 
     def _sign(self, said: str) -> str:
         return hmac.digest(self._token, b"verifierd session " + said.encode(), "sha256").hex()

@@ -1,13 +1,17 @@
 """A browser's session: the token in exchange for a cookie that scripts cannot read."""
 
+import anyio
 import msgspec
+from anyio import to_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from verifierd.errors import StateError
 from verifierd.http.answers import respond
 from verifierd.http.guard import COOKIE, SESSION, Sessions, cookie
+from verifierd.sanitize import plain
 
 __all__ = ("session_route",)
 
@@ -18,6 +22,7 @@ class _Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def session_route(sessions: Sessions) -> Route:
     """`/api/session`."""
+    writing = anyio.CapacityLimiter(1)
 
     def baked(request: Request, value: str, seconds: int) -> dict[str, str]:
         secure = "; Secure" if request.url.scheme == "https" else ""
@@ -25,8 +30,12 @@ def session_route(sessions: Sessions) -> Route:
 
     async def session(request: Request) -> Response:
         if request.method == "DELETE":
-            sessions.end(cookie(request.headers))
-            return respond(200, {"session": False}, headers=baked(request, "", 0))
+            status, said = 200, dict[str, object](session=False)
+            try:
+                await to_thread.run_sync(sessions.end, cookie(request.headers), limiter=writing)
+            except StateError as error:
+                status, said = 503, {"error": plain(error.message), "hint": plain(error.hint)}
+            return respond(status, said, headers=baked(request, "", 0))
         if request.method != "POST":
             return respond(200, {"session": sessions.holds(cookie(request.headers))})
         try:
