@@ -632,20 +632,35 @@ async def test_stops_with_connections_open() -> None:
 
 @pytest.mark.anyio
 async def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More connections than we want are closed at once, and requests that do not come are not waited for."""
+    """Those beyond wait until others have gone, and requests that do not come are not waited for."""
     monkeypatch.setattr("verifierd.http.server._CONNECTIONS", 3)
     monkeypatch.setattr("verifierd.http.server._PATIENCE", 0.3)
-    async with anyio.create_task_group() as tasks:
-        port = await tasks.start(http.serve, application(), "127.0.0.1", 0)
-        streams = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(5)]
-        with anyio.fail_after(10):
-            for stream in (streams[4], streams[3], *streams[:3]):
-                with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
-                    await stream.receive()
-                await stream.aclose()
-        async with httpx2.AsyncClient(trust_env=False) as client:
-            assert (await client.get(f"http://127.0.0.1:{port}/livez")).status_code == 200
-        tasks.cancel_scope.cancel()
+    async with served(application()) as client:
+        port = client.base_url.port or 0
+        silent = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(5)]
+        with anyio.move_on_after(0.1) as waited:
+            await client.get("/livez")
+        assert waited.cancelled_caught
+        for stream in silent:
+            with anyio.fail_after(10), pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+                await stream.receive()
+            await stream.aclose()
+        assert (await client.get("/livez")).status_code == 200
+
+
+@pytest.mark.anyio
+async def test_none_of_a_burst_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many more connections at once than are served at once are all answered, one after the other."""
+    monkeypatch.setattr("verifierd.http.server._CONNECTIONS", 3)
+    answers = []
+    async with served(application()) as client, anyio.create_task_group() as burst:
+
+        async def ask() -> None:
+            answers.append(await raw(client, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+
+        for _ in range(50):
+            burst.start_soon(ask)
+    assert [answer.splitlines()[0] for answer in answers] == [b"HTTP/1.1 200 OK"] * 50
 
 
 @pytest.mark.anyio

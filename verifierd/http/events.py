@@ -57,7 +57,8 @@ class _Stream(Response):
     """An answer that ends when who asked goes away, is too slow, or we stop."""
 
     def __init__(self, events: Events, after: int | None) -> None:
-        super().__init__(headers={**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+        headers = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no", "Connection": "close"}
+        super().__init__(headers={**HEADERS, **headers})
         del self.headers["content-length"]
         self._events = events
         self._after = after

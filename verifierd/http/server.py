@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import anyio
+import structlog
 import uvicorn
 from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
@@ -19,10 +20,14 @@ from verifierd.http.answers import EVENTS
 
 __all__ = ("serve",)
 
-_CONNECTIONS = 128  # beside streams; beyond these the next one is closed at once, so that files can still be opened
+_CONNECTIONS = 128  # beside streams; those beyond wait to be taken, so that files can still be opened
+_WAITING = 2048  # may wait; most systems allow fewer
 _HEAD = 16 * 1024  # bytes of a request's head
 _PATIENCE = 10.0  # seconds for a request to arrive, and for its answer to be taken off us
+_PAUSE = 1.0  # seconds after a connection could not be taken
 _GRACE = 2  # seconds for answers under way when we stop
+
+_log = structlog.get_logger(component="http")
 
 
 async def serve(
@@ -72,7 +77,8 @@ def _listening(host: str, port: int, *, allow_remote: bool) -> Iterator[socket.s
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
-            listener.listen(_CONNECTIONS)
+            listener.listen(_WAITING)
+            listener.setblocking(False)
         except OSError as error:
             raise ConfigError(
                 f"cannot listen on {host}:{port}: {error.strerror or error}",
@@ -82,13 +88,12 @@ def _listening(host: str, port: int, *, allow_remote: bool) -> Iterator[socket.s
 
 
 class _Server(uvicorn.Server):
-    """uvicorn that leaves signals to the daemon and says when it is ready."""
+    """uvicorn that leaves signals to the daemon, says when it is ready, and takes as many connections as it may."""
 
     def __init__(self, app: ASGIApp, *, ready: Callable[[], None]) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                http=partial(_Connection, streams=set()),  # type: ignore[arg-type]  # it is called as a class is
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -102,11 +107,14 @@ class _Server(uvicorn.Server):
             )
         )
         self._ready = ready
+        self._room = asyncio.Semaphore(_CONNECTIONS)
+        self._taking = anyio.CancelScope()
 
     async def run_until_told(self, listener: socket.socket) -> None:
         """Serve until `should_exit`; a cancellation must not interrupt the way out, which is bounded itself."""
         with anyio.CancelScope(shield=True):
-            await self.serve(sockets=[listener])
+            async with anyio.create_task_group() as self._tasks:
+                await self.serve(sockets=[listener])
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -115,48 +123,74 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say so."""
-        await super().startup(sockets)
+        await super().startup([])
+        for listener in sockets or ():
+            self._tasks.start_soon(self._take, listener)
         self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more, and end."""
+        self._taking.cancel()
+        await super().shutdown(sockets)
+
+    async def _take(self, listener: socket.socket) -> None:
+        """Take connections while there is room for them; the system keeps the others until there is."""
+        loop = asyncio.get_running_loop()
+        make = partial(
+            _Connection, self.config, self.server_state, self.lifespan.state, loop, release=self._room.release
+        )
+        with self._taking:
+            async with anyio.create_task_group() as greeting:
+                while True:
+                    await self._room.acquire()
+                    try:
+                        connection, _ = await loop.sock_accept(listener)
+                    except OSError as error:
+                        self._room.release()
+                        _log.warning("connection_not_taken", error=error.strerror or str(error))
+                        await anyio.sleep(_PAUSE)
+                    else:
+                        greeting.start_soon(loop.connect_accepted_socket, make, connection)
 
 
 class _Connection(H11Protocol):
-    """A connection that is closed if there are too many, if no request comes in time, or if nobody takes the answer.
+    """A connection that is closed if no request comes in time, or if nobody takes the answer.
 
-    Streams of events are not counted among the many: whoever opens them bounds their number.
+    Args:
+        release: Called once it is no more one of the many: when it is lost or has become a stream of events, which is
+            its last answer. Whoever opens streams bounds their number.
     """
 
     _timer: asyncio.TimerHandle | None = None
     _stuck = False
 
-    def __init__(self, *arguments: Any, streams: set[H11Protocol], **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._streams = streams
+    def __init__(self, *arguments: Any, release: Callable[[], None]) -> None:
+        super().__init__(*arguments)
+        self._release: Callable[[], None] | None = release
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take it, or not."""
+        """Wait for a request, and not for ever."""
         super().connection_made(transport)
-        if len(self.connections) - len(self._streams) > _CONNECTIONS:
-            self.transport.abort()
-        else:
-            self._timer = self.loop.call_later(_PATIENCE, self._look)
+        self._timer = self.loop.call_later(_PATIENCE, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Look no more."""
         if self._timer is not None:
             self._timer.cancel()
-        self._streams.discard(self)
+        self._make_room()
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
         """Take a request; one for events makes this a stream."""
         super().handle_events()
         if self._is_busy and self.scope["path"] == EVENTS:
-            self._streams.add(self)
+            self.cycle.keep_alive = False
+            self._make_room()
 
-    def on_response_complete(self) -> None:
-        """Be a stream no more."""
-        self._streams.discard(self)
-        super().on_response_complete()
+    def _make_room(self) -> None:
+        if self._release is not None:
+            self._release()
+            self._release = None
 
     @property
     def _is_busy(self) -> bool:
