@@ -1,9 +1,7 @@
 """Builders that several tests share: lines of the native format, a pipeline of real parts, the real command."""
 
 import json
-import os
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -12,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from tests.command import Command, run
 from verifierd.adapters import detect, open_adapter
 from verifierd.metrics import Metrics
 from verifierd.pipeline import Judge, Pipeline, Reading, Shadow
@@ -261,14 +260,7 @@ def verifierd(
     *arguments: str | Path, stdin: bytes = b"", env: Mapping[str, str] | None = None, timeout: float = 60
 ) -> "subprocess.CompletedProcess[str]":
     """Run the real command in a home of its own, and make sure that it leaves no traceback."""
-    done = subprocess.run(
-        [sys.executable, "-m", "verifierd", *map(str, arguments)],
-        input=stdin,
-        capture_output=True,
-        env={**os.environ, **(env or {})},
-        timeout=timeout,
-        check=False,
-    )
+    done = run([*map(str, arguments)], stdin, env or {}, timeout)
     result = subprocess.CompletedProcess(
         done.args, done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
     )
@@ -301,13 +293,8 @@ class Live:
     def __init__(self, state: Path, *arguments: str | Path) -> None:
         self.out = state / "verdicts.jsonl"
         self.log = state.with_name(state.name + ".log")
-        with self.log.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "verifierd", "run", "--state", state, *map(str, arguments)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-            )
+        self.log.write_bytes(b"")
+        self.process = Command(["run", "--state", state, *arguments], stderr=self.log)
 
     def __enter__(self) -> Self:
         self.wait(lambda: self.process.poll() is not None or bool(self.events("started")))
