@@ -101,6 +101,24 @@ def test_verdicts_go_to_a_file(tmp_path: Path) -> None:
     assert out.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_report_is_written(tmp_path: Path) -> None:
+    """`--report` makes one file that stands alone; damage shows in it, and a run that cannot begin leaves none."""
+    log = write(tmp_path / "a.jsonl", *wrong_once(counter("t", 8), 6, "9 notes.txt\n"))
+    log.write_bytes(log.read_bytes() + b"{broken\n")
+    page = tmp_path / "a.html"
+    options = ("--json", "--report", page)
+
+    assert verifierd("replay", log, *options, "--policy", "./none.toml").returncode == 78
+    assert not page.exists()
+    assert json.loads(verifierd("replay", log, *options).stdout)["steps"] == 8
+    found = page.read_text(encoding="utf-8")
+    assert "verifierd judged 8 steps of 1 trajectory." in found
+    assert "1. Alarm: contradiction" in found
+    assert re.search(r'<mark class="decided "[^>]*>9</mark> notes.txt', found)
+    assert "1 line could not be read, nor judged: not json 1." in found
+    assert f"replay {log} --json --report {page}" in found
+
+
 def test_another_policy_decides_otherwise(tmp_path: Path) -> None:
     """Colours are taken off by the default policy; the strict one compares them."""
     log = write(tmp_path / "a.jsonl", native("t", 1, "echo hello", "\x1b[32mhello\x1b[0m\n", exit_code=0))

@@ -1,9 +1,7 @@
 """`verifierd bench`: what predictors cost and can do, suite by suite; and runs compared."""
 
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +15,8 @@ from rich.text import Text
 
 from verifierd import log
 from verifierd.cli.inputs import spare
-from verifierd.cli.options import Judging, json_option, judging_options, reworded
-from verifierd.cli.outputs import write
+from verifierd.cli.options import Judging, json_option, judging_options, report_option, reworded
+from verifierd.cli.outputs import asked, now, write
 from verifierd.cli.view import bar, console, print_json
 from verifierd.errors import ConfigError
 from verifierd.replay.bench.asking import Sampling
@@ -69,9 +67,7 @@ _OF_THREE = ("against", "of")
 @click.option(
     "--judge-key-env", metavar="NAME", help="The environment variable that holds the key of the judge's server."
 )
-@click.option(
-    "--report", "page", type=click.Path(path_type=Path), metavar="FILE.html", help="Write a report with pictures."
-)
+@report_option
 @judging_options
 @json_option
 def command(
@@ -115,7 +111,7 @@ def command(
     for suite in chosen:
         _refuse(suite)
     outs = _outs(judging.out, chosen)
-    _spare([data, judging.predictions], outs, page)
+    _spare([data, *judging.inputs], outs, page)
     given: dict[str, Any] = {
         "judge-url": judge_url,
         "judge-model": judge_model,
@@ -140,7 +136,7 @@ def command(
     if page is not None:
         from verifierd.replay.bench.report import of_suites  # noqa: PLC0415 - loads what draws
 
-        text = of_suites(list(zip(chosen, reports, strict=True)), command=_asked(), date=_now())
+        text = of_suites(list(zip(chosen, reports, strict=True)), command=asked(), date=now())
         write(page, text.encode(errors="replace"))
     if as_json:
         documents = [msgspec.structs.replace(report, rows=()) for report in reports]
@@ -181,7 +177,7 @@ def _compare(paths: Sequence[Path], conditions: Sequence[str], page: Path | None
     if page is not None:
         from verifierd.replay.bench.report import of_runs  # noqa: PLC0415 - loads what draws
 
-        write(page, of_runs(document, command=_asked(), date=_now()).encode(errors="replace"))
+        write(page, of_runs(document, command=asked(), date=now()).encode(errors="replace"))
     if as_json:
         print_json(document)
     else:
@@ -260,21 +256,9 @@ def _outs(out: Path | None, suites: Sequence[Suite]) -> list[Path | None]:
 
 def _spare(inputs: Sequence[Path | None], outs: Sequence[Path | None], page: Path | None) -> None:
     """Refuse to replace what is to be read, or one output by another, before the work."""
-    for out in outs:
-        spare(inputs, out)
-        if page is not None and out is not None and page.resolve() == out.resolve():
-            raise click.BadParameter(f"{page} is what --out names; name another file", param_hint="--report")
+    spare(inputs, *outs, page=page)
     if page is not None:
-        spare(inputs, page, option="--report")
         write(page)
-
-
-def _asked() -> str:
-    return shlex.join(["verifierd", *sys.argv[1:]])
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _load(name: str) -> Suite:

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from verifierd import log
 from verifierd.calibration import Rate, required
 from verifierd.cli.inputs import Troubles, expand_inputs, spare
 from verifierd.cli.options import Judging, Share, json_option, judging_options, reworded
+from verifierd.cli.outputs import now
 from verifierd.cli.view import bar, console, counted, print_json
 from verifierd.config import names_file
 from verifierd.errors import StateError
@@ -88,7 +88,7 @@ def command(
         raise click.UsageError("name the policy file to write: --out mine.toml")
     troubles = Troubles()
     files = expand_inputs(paths, troubles)
-    spare(files, judging.out)
+    spare([*files, judging.predictions], judging.out)
     options = Options(alpha=alpha, step_alpha=step_alpha, delta=delta, trim=trim, seed=judging.seed)
     began = time.perf_counter()
 
@@ -135,7 +135,7 @@ async def _learnt(found: list[Run], judging: Judging, options: Options) -> Learn
             judging.choice(),
             options,
             name=judging.out.stem,
-            date=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            date=now(),
             on=advance,
         )
 

@@ -2,10 +2,8 @@
 
 import math
 import re
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,8 @@ from rich.text import Text
 
 from verifierd import log
 from verifierd.cli.inputs import Troubles, expand_inputs, spare
-from verifierd.cli.options import Judging, Share, json_option, judging_options, reworded
-from verifierd.cli.outputs import write
+from verifierd.cli.options import Judging, Share, json_option, judging_options, report_option, reworded
+from verifierd.cli.outputs import asked, now, write
 from verifierd.cli.view import bar, console, counted, one_line, print_json
 from verifierd.composition import Choice, chain_of
 from verifierd.errors import ConfigError, SourceError
@@ -83,9 +81,7 @@ def _kinds(_context: click.Context, _parameter: click.Parameter, value: str | No
     metavar="NAME",
     help="Judge the same cases by another chain of predictors or another policy, too, and compare in pairs.",
 )
-@click.option(
-    "--report", "page", type=click.Path(path_type=Path), metavar="FILE.html", help="Write a report with pictures."
-)
+@report_option
 @click.option(
     "--fail-if",
     "conditions",
@@ -190,9 +186,7 @@ def _judged(cases: Cases, choices: Sequence[Choice], seed: int) -> list[Evaluate
 def _page(documents: Sequence[dict[str, Any]], found: Sequence[Evaluated], differences: list[dict[str, Any]]) -> bytes:
     from verifierd.replay.evaluation.report import report  # noqa: PLC0415 - loads what draws
 
-    asked = shlex.join(["verifierd", *sys.argv[1:]])
-    date = datetime.now(UTC).date().isoformat()
-    return report(list(zip(documents, found, strict=True)), differences, command=asked, date=date).encode()
+    return report(list(zip(documents, found, strict=True)), differences, command=asked(), date=now()).encode()
 
 
 class _Named(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,13 +221,14 @@ def _of_sets(sets: Sequence[Path], named: _Named) -> Cases:
     if named.judging.format_name is not None:
         raise click.UsageError("a labelled set is no log of an agent: leave --format away")
     folders = [path if path.is_dir() else path.parent for path in sets]
-    _spare([file for folder in folders for file in folder.iterdir()], named)
+    judged = [file for folder in folders for file in folder.iterdir()]
+    spare([*judged, *named.judging.inputs], named.judging.out, page=named.page)
     return of_sets([read_set(path, tell=named.troubles) for path in sets], named.injection, limit=named.judging.limit)
 
 
 def _of_logs(named: _Named) -> Cases:
     files = expand_inputs(named.paths, named.troubles)
-    _spare([*files, named.labels], named)
+    spare([*files, *named.judging.inputs, named.labels], named.judging.out, page=named.page)
     labels = [] if named.labels is None else read_labels(named.labels, tell=named.troubles)
     found: list[Run] = []
 
@@ -253,15 +248,6 @@ def _of_logs(named: _Named) -> Cases:
             )
         )
     return of_runs(found, known, named.injection)
-
-
-def _spare(files: Sequence[Path | None], named: _Named) -> None:
-    """Refuse to replace what is to be read, or one output by another."""
-    out, page = named.judging.out, named.page
-    spare(files, out)
-    spare(files, page, option="--report")
-    if page is not None and out is not None and page.resolve() == out.resolve():
-        raise click.BadParameter(f"{page} is what --out names; name another file", param_hint="--report")
 
 
 _FIGURES = (

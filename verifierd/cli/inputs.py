@@ -1,6 +1,6 @@
 """From the paths of a command line to files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import click
@@ -29,14 +29,23 @@ class Troubles:
         tell(error)
 
 
-def spare(files: Sequence[Path | None], out: Path | None, *, option: str = "--out") -> None:
-    """Refuse to replace what is to be read.
+def spare(files: Iterable[Path | None], *outs: Path | None, page: Path | None = None) -> None:
+    """Refuse to replace what is to be read, or one output by another.
+
+    Args:
+        files: What is to be read.
+        outs: What was named after `--out`.
+        page: What was named after `--report`.
 
     Raises:
-        BadParameter: `out`, which was named after the option, is one of the files.
+        BadParameter: An output is one of the files, or the page is one of the others.
     """
-    if out is not None and any(path is not None and out.exists() and out.samefile(path) for path in files):
-        raise click.BadParameter(f"{out} is one of the inputs; name another file", param_hint=option)
+    there = [path for path in files if path is not None and path.exists()]
+    for option, out in (*(("--out", out) for out in outs), ("--report", page)):
+        if out is not None and out.exists() and any(out.samefile(path) for path in there):
+            raise click.BadParameter(f"{out} is one of the inputs; name another file", param_hint=option)
+    if page is not None and any(out is not None and page.resolve() == out.resolve() for out in outs):
+        raise click.BadParameter(f"{page} is what --out names; name another file", param_hint="--report")
 
 
 def expand_inputs(paths: Sequence[str], tell: Callable[[SourceError], None]) -> list[Path | None]:

@@ -11,12 +11,12 @@ import msgspec
 
 from verifierd.adapters import FORMATS
 from verifierd.composition import Choice
-from verifierd.config import ModelConfig
+from verifierd.config import ModelConfig, names_file
 from verifierd.predictors import PREDICTORS
 from verifierd.predictors.memory import OVERRIDE
 from verifierd.sanitize import Quotes
 
-__all__ = ("Judging", "Share", "format_option", "json_option", "judging_options", "reworded")
+__all__ = ("Judging", "Share", "format_option", "json_option", "judging_options", "report_option", "reworded")
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -58,6 +58,10 @@ format_option: _Decorator = click.option(
 
 json_option: _Decorator = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on standard output, everything else on standard error."
+)
+
+report_option: _Decorator = click.option(
+    "--report", "page", type=click.Path(path_type=Path), metavar="FILE.html", help="Write a report with pictures."
 )
 
 _JUDGING: tuple[_Decorator, ...] = (
@@ -110,6 +114,12 @@ class Judging(msgspec.Struct, frozen=True, kw_only=True):
     format_name: str | None
     limit: int | None
     seed: int
+
+    @property
+    def inputs(self) -> list[Path]:
+        """The files named that are only read."""
+        policy = [] if self.policy is None or not names_file(self.policy) else [Path(self.policy)]
+        return [*policy, *([] if self.predictions is None else [self.predictions])]
 
     def choice(
         self,

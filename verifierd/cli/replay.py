@@ -2,8 +2,10 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import click
@@ -13,13 +15,19 @@ from rich.progress import TimeRemainingColumn
 from verifierd import log
 from verifierd.cli import tell
 from verifierd.cli.inputs import Troubles, expand_inputs, spare
-from verifierd.cli.options import Judging, json_option, judging_options
+from verifierd.cli.options import Judging, json_option, judging_options, report_option
+from verifierd.cli.outputs import asked, now, write
 from verifierd.cli.view import bar, card, console, counted, line, print_json, print_line, summary_table
+from verifierd.composition import Choice, chain_of
 from verifierd.errors import FormatError
 from verifierd.pipeline import Reading
+from verifierd.policy import load
 from verifierd.replay.runner import replay
 from verifierd.replay.summary import Summary
 from verifierd.types import Verdict, VerdictKind
+
+if TYPE_CHECKING:
+    from verifierd.replay.findings import Findings
 
 __all__ = ("command",)
 
@@ -36,12 +44,14 @@ _MOST_CARDS = 20
     show_default=True,
     help="Which steps to show.",
 )
+@report_option
 @judging_options
 @json_option
 def command(
     *,
     paths: tuple[str, ...],
     listed: str,
+    page: Path | None,
     judging: Judging,
     as_json: bool,
 ) -> None:
@@ -52,10 +62,11 @@ def command(
     log.setup(level="error")
     troubles = Troubles()
     files = expand_inputs(paths, troubles)
-    spare(files, judging.out)
+    spare([*files, *judging.inputs], judging.out, page=page)
     summary = Summary()
     target = console(stderr=as_json)
     shown = _Listing(target, listed)
+    findings = None if page is None else _findings(page)
     began = time.perf_counter()
     with bar(TimeRemainingColumn()) as progress:
         sizes = {str(path): _size(path) for path in files if path is not None}
@@ -73,7 +84,7 @@ def command(
             lambda: replay(
                 files,
                 judging.choice(),
-                sinks=(summary, shown),
+                sinks=(summary, shown, *([] if findings is None else [findings])),
                 out=judging.out,
                 format=judging.format_name or "auto",
                 on=advance,
@@ -81,6 +92,8 @@ def command(
             )
         )
     document = summary.document(wall=time.perf_counter() - began)
+    if page is not None and findings is not None:
+        write(page, _page(document, findings, files, readings, judging.choice()))
     if as_json:
         print_json(document)
     elif readings:
@@ -90,6 +103,37 @@ def command(
         _tell_unread(reading)
     if troubles.unread or not readings:
         sys.exit(1)
+
+
+def _findings(page: Path) -> "Findings":
+    from verifierd.replay.findings import Findings  # noqa: PLC0415 - loads what draws
+
+    write(page)  # what is wrong with it shows before the work
+    return Findings()
+
+
+def _page(
+    document: Mapping[str, Any],
+    findings: "Findings",
+    files: Sequence[Path | None],
+    readings: Sequence[Reading],
+    choice: Choice,
+) -> bytes:
+    from verifierd.replay.findings import Read, report  # noqa: PLC0415 - likewise
+
+    lost: Counter[str] = Counter()
+    for reading in readings:
+        lost.update({} if reading.adapter is None else reading.adapter.counts.quarantined)
+    policy = load(choice.policy)
+    return report(
+        document,
+        findings,
+        Read(named=len(files), files=len(readings), lost=lost, limit=choice.limit),
+        policy=policy,
+        predictor=chain_of(choice, policy),
+        command=asked(),
+        date=now(),
+    ).encode()
 
 
 def _tell_unread(reading: Reading) -> None:

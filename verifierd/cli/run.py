@@ -15,6 +15,7 @@ from rich.text import Text
 
 from verifierd import log
 from verifierd.cli.config import require_known
+from verifierd.cli.inputs import spare
 from verifierd.cli.options import Judging, json_option, judging_options
 from verifierd.cli.view import alarm_line, card, console, line, numbers, print_json, print_line, short, summary_table
 from verifierd.composition import Choice
@@ -66,6 +67,7 @@ def command(
     Without PATH the sources of the configuration are watched, else the agents' own folders; with PATH (files, folders,
     globs) these alone, from their beginning.
     """
+    spare([config, *judging.inputs, *(Path(path).expanduser() for path in paths)], judging.out)
     written = read(config)
     watched = with_sources(written).sources
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from verifierd.replay.report.figures import milliseconds
-from verifierd.replay.report.page import Named, Part, Prose, Table
+from verifierd.replay.report.page import Cell, Named, Part, Prose, Table
 
 __all__ = ("times", "tokens")
 
@@ -28,5 +28,5 @@ def tokens(found: Mapping[str, float], *, caption: str, head: str) -> Part:
     """Numbers of tokens by sort."""
     if not any(found.values()):
         return Prose(text="No model was asked: no tokens.")
-    rows = [[Named(name=name, about=_TOKENS.get(name, "")), n] for name, n in found.items()]
+    rows: list[list[Cell]] = [[Named(name=name, about=_TOKENS.get(name, "")), n] for name, n in found.items()]
     return Table(caption=caption, head=("Tokens", head), rows=rows)

@@ -172,16 +172,16 @@ def pieces(text: str, decided: Sequence[tuple[int, int]], altered: tuple[int, in
 
     Args:
         text: What is quoted.
-        decided: Characters of it that decided.
-        altered: Characters of it that were altered, an empty range for a place where something is missing; None if
-            none were.
+        decided: Characters of it that decided, an empty range for a place where something is missing.
+        altered: Characters of it that were altered, likewise; None if none were.
     """
     ranges = [*decided, *([] if altered is None else [altered])]
     edges = sorted({0, len(text), *(min(max(0, edge), len(text)) for ends in ranges for edge in ends)})
     found = []
     for start, end in zip(edges, [*edges[1:], len(text)], strict=True):
-        if altered is not None and altered[0] == altered[1] == start:
-            found.append(Piece(text="", altered=True))
+        here = start, start
+        if here in decided or here == altered:
+            found.append(Piece(text="", decided=here in decided, altered=here == altered))
         if start < end:
             found.append(
                 Piece(
