@@ -23,6 +23,7 @@ from verifierd.types import Verdict, VerdictKind
 __all__ = (
     "FORMAT",
     "LABELS",
+    "SHORTEST",
     "SOURCES",
     "TABLES",
     "UNDO",
@@ -53,9 +54,11 @@ SOURCES = ("data", "person", "file")
 FORMAT = "labels"
 """What the state of a followed label file is kept as, beside the formats of logs."""
 
+SHORTEST = 8
+"""Characters that the beginning of an id must have to stand for it."""
+
 _ID = re.compile(r"[0-9a-z_-]{1,80}")
 _WHOLE = re.compile(r"[0-9a-f]{32}")
-_LEAST = 8  # characters of an id's beginning
 _CANDIDATES = 5
 _WHO = 200  # characters
 _NOTE = 2000
@@ -250,7 +253,7 @@ def resolve(db: sqlite3.Connection, target: str) -> str | None:
         return str(row[0])
     if _WHOLE.fullmatch(target):
         return None
-    if len(target) < _LEAST:
+    if len(target) < SHORTEST:
         raise LabelError(f"`{target}` is too short for the beginning of an id", hint=ids)
     steps = sorted(step for (step,) in db.execute(_BEGINNING, (target, target + "\x7f", _CANDIDATES + 1)))
     if not steps:

@@ -84,6 +84,26 @@ async def test_steps_are_found_by_id_or_number(tmp_path: Path) -> None:
     assert unmatched == labels[2:]
 
 
+async def test_an_id_is_given_as_a_daemon_takes_it(tmp_path: Path) -> None:
+    """In capitals or not, and by its beginning, if that is long enough and of one step alone."""
+    found = await runs_of(tmp_path, *echo("t", 4))
+    names = [step.step_id for step in found[0].steps]
+    twins = {names[2]: ["aaaaaaaab"], names[3]: ["aaaaaaaac"]}
+    labels = said(
+        {"id": f" {names[0][:8].upper()} ", "label": "off_path"},
+        {"id": names[1], "label": "on_path"},
+        {"id": "aaaaaaaac", "label": "on_path"},
+        {"id": "aaaaaaaa", "label": "off_path"},
+        {"id": names[2][:7], "label": "off_path"},
+        {"id": "", "label": "off_path"},
+    )
+
+    judged, unmatched = marked(found, labels, ids=lambda step: twins.get(step.step_id, []))
+
+    assert summary(judged) == [("environment", {1}, {1, 2, 4}, "off_path")]
+    assert unmatched == labels[3:]
+
+
 async def test_the_last_label_wins(tmp_path: Path) -> None:
     """Unsure is not judged, and undo brings back what was said before."""
     found = await runs_of(tmp_path, *echo("t", 4))

@@ -5,12 +5,13 @@
     {"trajectory": NAME, "label": "clean"}
 
 `label` is `on_path`, `off_path`, `unsure` (the step is not judged), or `undo`, which takes the step's newest label
-back. The last label of a step wins; what the log itself says counts as said first, and can only be overruled. `truth`
-is `environment` unless it says `agent`. Steps that no line names are not judged
-where a line names another step of their trajectory, but for those of a trajectory that is called `clean`: they are on
-path.
+back. An id may be the beginning of one, as a daemon takes it. The last label of a step wins; what the log itself says
+counts as said first, and can only be overruled. `truth` is `environment` unless it says `agent`. Steps that no line
+names are not judged where a line names another step of their trajectory, but for those of a trajectory that is called
+`clean`: they are on path.
 """
 
+import bisect
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,6 +19,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from verifierd.errors import FormatError
+from verifierd.labels import SHORTEST
 from verifierd.replay.labelled.base import TRUTHS, Marked, Tell, Truth
 from verifierd.replay.labelled.lines import objects
 from verifierd.replay.runs import Run
@@ -38,7 +40,7 @@ class StepLabel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """What somebody said of a step, or `clean` of a whole trajectory.
 
     Attributes:
-        id: The step's id; else `trajectory` names it, with `step`, its index.
+        id: The step's id, or its beginning; else `trajectory` names it, with `step`, its index.
         label: What it is.
         truth: What the label is about.
         kind: What kind of fault.
@@ -131,11 +133,12 @@ def marked(
             for known in (step.step_id, *ids(step)):
                 by_id.setdefault(known, []).append((number, place))
             by_index.setdefault((run.key[1], step.index), []).append((number, place))
+    names = sorted(by_id)
     unmatched = []
     for label in labels:
         name = label.trajectory or ""
         if label.id is not None:
-            places = by_id.get(label.id, [])
+            places = by_id.get(_whole(label.id, names), [])
         elif label.step is not None and len(by_name.get(name, ())) == 1:
             places = by_index.get((name, label.step), [])
         else:
@@ -147,6 +150,14 @@ def marked(
         for number, place in places:
             _say(said[number].steps.setdefault(place, []), label)
     return [found for run, what in zip(runs, said, strict=True) for found in _each_truth(run, what)], unmatched
+
+
+def _whole(given: str, known: Sequence[str]) -> str:
+    """The one id that is given or begins so, as a daemon takes it; what is given where there is none, or several."""
+    name = given.strip().lower()
+    first = bisect.bisect_left(known, name)
+    alike = [one for one in known[first : first + 2] if one.startswith(name)]
+    return alike[0] if len(alike) == 1 and len(name) >= SHORTEST else name
 
 
 def marked_by_logs(runs: Sequence[Run]) -> list[Marked]:
