@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -161,14 +162,16 @@ def test_nothing_to_judge_is_said(tmp_path: Path) -> None:
 
 
 def test_several_judges(log: Path, tmp_path: Path) -> None:
-    """Further chains and policies on the same cases, with paired differences; --out has the rows of all."""
+    """Further chains and policies on the same cases, with paired differences; each row of --out says whose it is."""
     out = tmp_path / "rows.jsonl"
     found = evaluated(log, "--inject", "empty,stale", "--compare", "shell", "--compare", "strict", "--out", out)
 
     assert [one["predictor"] for one in (found, *found["others"])] == ["contracts", "shell", "contracts"]
     assert found["others"][1]["policy"].startswith("strict@")
     assert [one["cases"] for one in found["compared"]] == [found["compared"][0]["cases"]] * 2
-    assert len(out.read_bytes().splitlines()) == 3 * found["compared"][0]["cases"]
+    judges = [(row["predictor"], row["policy"]) for row in map(json.loads, out.read_bytes().splitlines())]
+    cases = found["compared"][0]["cases"]
+    assert Counter(judges) == {(one["predictor"], one["policy"]): cases for one in (found, *found["others"])}
     told = called(log, "--inject", "empty,stale", "--compare", "shell").stdout
     assert "shell by default@" in told
     assert "faults seen, all kinds together" in told
@@ -236,6 +239,8 @@ def test_a_kind_that_is_named_twice_is_injected_once(log: Path) -> None:
         (("--inject", "all", "--rate", "nan"), 2, "nan is no number"),
         (("--inject", "all", "--labels", "missing.jsonl"), 1, "missing.jsonl"),
         (("--inject", "all", "--compare", "nobody"), 78, "no policy is called `nobody`"),
+        (("--inject", "all", "--compare", "shell,nobody"), 1, "no predictor is called `nobody`"),
+        (("--labels", "/dev/null"), 2, "nothing is known of these steps: /dev/null has no label of one"),
         (("--inject", "all", "--out", "."), 78, "cannot be written"),
     ],
 )

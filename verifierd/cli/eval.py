@@ -138,7 +138,7 @@ def command(
     else:
         _print(documents, differences)
     if judging.out is not None:
-        write(judging.out, b"".join(msgspec.json.encode(row) + b"\n" for one in found for row in one.rows))
+        write(judging.out, b"".join(map(_rows, found)))
     if page is not None:
         write(page, _page(documents, found, differences))
     held = [condition for condition in conditions if _held(condition, documents[0])]
@@ -157,8 +157,8 @@ reworded(
 
 
 def _other(choice: Choice, name: str) -> Choice:
-    """Who judges the same by another chain, where all names are predictors', else by another policy."""
-    if {part.strip() for part in name.split(",")} <= set(PREDICTORS):
+    """Who judges the same by another chain, where one of the names is a predictor's, else by another policy."""
+    if not PREDICTORS.keys().isdisjoint(part.strip() for part in name.split(",")):
         return msgspec.structs.replace(choice, predictor=name)
     return msgspec.structs.replace(choice, policy=name)
 
@@ -181,6 +181,12 @@ def _judged(cases: Cases, choices: Sequence[Choice], seed: int) -> list[Evaluate
 
         anyio.run(judge)
     return found
+
+
+def _rows(found: Evaluated) -> bytes:
+    """What a judge made of each case, and who that is, as JSON lines."""
+    judge = {"predictor": found.predictor, "model": found.model, "policy": found.policy}
+    return b"".join(msgspec.json.encode(judge | msgspec.structs.asdict(row)) + b"\n" for row in found.rows)
 
 
 def _page(documents: Sequence[dict[str, Any]], found: Sequence[Evaluated], differences: list[dict[str, Any]]) -> bytes:
@@ -211,7 +217,8 @@ def _cases(named: _Named) -> Cases:
             "there is no trajectory in what was named", hint="verifierd inspect PATH shows what is there."
         )
     if named.injection is None and not any(subject.marked or subject.overlays for subject in cases.subjects):
-        raise click.UsageError("nothing is known of these steps: add --inject all, or --labels FILE")
+        told = "add --inject all, or --labels FILE" if named.labels is None else f"{named.labels} has no label of one"
+        raise click.UsageError(f"nothing is known of these steps: {told}")
     return cases
 
 

@@ -119,6 +119,8 @@ def test_rare_kinds_are_listed_and_do_not_count() -> None:
     assert (found["recall_if_known"].value, found["recall_if_known"].n) == (15 / 20, 20)
     assert kinds["empty"]["recall_if_known"].value == 5 / 10
     assert found["recall_over_decided"] == pytest.approx(0.5 / (21 / 40))
+    blind = document(evaluated([*ROWS[:40], *(fault(n, "stale", NONE) for n in range(20))]))
+    assert (blind["recall"].value, blind["recall_over_decided"]) == (0.0, 0.0)
     assert found["abstention_cost"]["faults_abstained"].value == 20 / 79
     assert found["abstention_cost"]["of_misses"].value == 20 / 44
 
