@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
+from click.testing import CliRunner
 
 from tests.helpers import verifierd
-from verifierd.cli.config import TEMPLATE
+from verifierd.cli.config import TEMPLATE, command
 from verifierd.config import AGENT_FOLDERS, Config, SourceConfig, parse
 
 
@@ -94,6 +96,30 @@ def test_check_refuses_what_run_would(tmp_path: Path) -> None:
         done = verifierd("config", "check", path)
         assert (done.returncode, done.stdout) == (78, "")
         assert message in done.stderr
+
+
+def test_check_sees_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables that a configuration names must be set, and hold what is needed, where they are used at all."""
+    path = tmp_path / "c.toml"
+    model = "[model]\nbase-url = 'http://127.0.0.1:1/v1'\nname = 'x'\napi-key-env = 'VERIFIERD_TEST_KEY'\n"
+    told = "[[notify]]\nwebhook = 'https://example.org/hook'\nsecret-env = 'VERIFIERD_TEST_SECRET'\n"
+    path.write_text(model + told)
+
+    def check() -> tuple[int, str]:
+        done = CliRunner().invoke(command, ["check", str(path)])
+        return done.exit_code, done.stdout if done.exit_code == 0 else str(done.exception)
+
+    assert check() == (1, "the environment variable VERIFIERD_TEST_KEY is not set")
+    monkeypatch.setenv("VERIFIERD_TEST_KEY", "key")
+    assert check() == (1, "the environment variable VERIFIERD_TEST_SECRET is not set")
+    monkeypatch.setenv("VERIFIERD_TEST_SECRET", "whsec_?")
+    assert "is no Base64" in check()[1]
+    monkeypatch.setenv("VERIFIERD_TEST_SECRET", "secret")
+    status, said = check()
+    assert (status, "predictors shell,contracts,openai, " in said) == (0, True)
+    monkeypatch.delenv("VERIFIERD_TEST_KEY")
+    path.write_text("predictor = 'shell'\n" + model + told)
+    assert check()[0] == 0
 
 
 def test_check_reads_the_policy(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ import click
 
 from verifierd import policy
 from verifierd.adapters import FORMATS
-from verifierd.config import Config, load
+from verifierd.composition import Choice, chain_of
+from verifierd.config import Config, api_key, load
 from verifierd.errors import ConfigError, PolicyError
 from verifierd.predictors import PREDICTORS
 from verifierd.replay.inject import FAULTS
 from verifierd.sanitize import plain
+from verifierd.sinks.notify import named_secret
 
 __all__ = ("TEMPLATE", "command", "require_known")
 
@@ -111,13 +113,14 @@ def check(file: Path) -> None:
     config = load(file)
     require_known(config, str(file))
     chosen = policy.load(config.policy)
-    chain = config.predictor or ",".join(chosen.predictors)
+    chain = chain_of(Choice(predictor=config.predictor, model=config.model), chosen)
     for name in [] if config.predictor else chosen.predictors:
         if name not in PREDICTORS:
             raise PolicyError(
                 f"{config.policy}: `predictors` names `{name}`, which is not known",
                 hint=f"Known: {', '.join(PREDICTORS)}.",
             )
+    _require_environment(config, chain)
     click.echo(f"{file}: fine")
     for source in config.sources:
         click.echo(f"  watches {', '.join(source.paths)} from {source.start}")
@@ -134,6 +137,19 @@ def check(file: Path) -> None:
     click.echo(f"  policy {chosen.id} ({state}), predictors {chain}, quotes {config.quotes or chosen.quotes}")
     if config.http.enabled:
         click.echo(f"  serves http://{config.http.host}:{config.http.port}")
+
+
+def _require_environment(config: Config, chain: str) -> None:
+    """Make sure of the environment variables that a configuration names; they must be set here as where it is run.
+
+    Raises:
+        ConfigError: One is not set, or holds no secret.
+    """
+    if "openai" in map(str.strip, chain.split(",")):
+        api_key(config.model)
+    for told in config.notify:
+        if told.secret_env is not None:
+            named_secret(told.secret_env)
 
 
 def require_known(config: Config, where: str) -> None:

@@ -13,7 +13,7 @@ from verifierd.sinks.outbox import Courier, Outbox
 from verifierd.sinks.webhook import Webhook, key
 from verifierd.store import Store
 
-__all__ = ("open_outbox",)
+__all__ = ("named_secret", "open_outbox")
 
 _log = structlog.get_logger(component="notify")
 
@@ -35,7 +35,7 @@ async def open_outbox(config: NotifyConfig, *, store: Store, metrics: Metrics, s
     if config.webhook is None:
         courier = Command(config.command, seconds=config.timeout)
     else:
-        signs = secret() if config.secret_env is None else _secret(config.secret_env)
+        signs = secret() if config.secret_env is None else named_secret(config.secret_env)
         courier = Webhook(config.webhook, signs, seconds=config.timeout)
         if config.is_open:
             _log.warning(
@@ -53,11 +53,16 @@ async def open_outbox(config: NotifyConfig, *, store: Store, metrics: Metrics, s
     return outbox
 
 
-def _secret(variable: str) -> bytes:
+def named_secret(variable: str) -> bytes:
+    """What an environment variable holds to sign with.
+
+    Raises:
+        ConfigError: It is not set, or holds no secret.
+    """
+    hint = "`secret-env` of a [[notify]] names what holds the webhook's secret: a text, or `whsec_` and Base64."
+    if not (text := os.environ.get(variable)):
+        raise ConfigError(f"the environment variable {variable} is not set", hint=hint)
     try:
-        return key(os.environ.get(variable, ""))
+        return key(text)
     except ValueError as error:
-        raise ConfigError(
-            f"the environment variable {variable}: {error}",
-            hint="`secret-env` of a [[notify]] names what holds the webhook's secret: a text, or `whsec_` and Base64.",
-        ) from error
+        raise ConfigError(f"the environment variable {variable}: {error}", hint=hint) from error
