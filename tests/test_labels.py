@@ -214,7 +214,7 @@ async def test_a_time_that_is_given_is_kept_unless_it_is_to_come() -> None:
 
 @pytest.mark.anyio
 async def test_retention_keeps_what_labels_need_and_no_more() -> None:
-    """A label keeps its step; one that was taken back does not; what waits goes when it is as old as what it is for."""
+    """A label keeps its step; one that was taken back does not; what waits goes when it has waited that long."""
     now = [0.0]
     labelled, undone, plain = verdict(1), verdict(2), verdict(3)
     async with Store(clock=lambda: now[0]) as store:
@@ -222,7 +222,7 @@ async def test_retention_keeps_what_labels_need_and_no_more() -> None:
         for of, label in ((labelled, "off_path"), (undone, "off_path"), (undone, "undo"), (verdict(9), "off_path")):
             await store.label(say(of, label))
         now[0] = 1000.0
-        await store.label(say(verdict(8), "off_path"))
+        await store.label(say(verdict(8), "off_path", time="1970-01-01T00:00:01Z"))
         gone = await store.prune(max_age_seconds=500, max_bytes=1 << 40, now=1000.0)
         assert gone.verdicts == 2
         assert (store.truth.pending, await tally(store)) == (1, {(ON, "off_path", "person"): 1})

@@ -479,6 +479,7 @@ def as_third_schema(db: sqlite3.Connection) -> None:
     db.execute("DROP INDEX labels_said")
     db.execute("DROP TABLE placed")
     db.execute("DROP TABLE activity")
+    db.execute("ALTER TABLE labels DROP COLUMN came")
 
 
 def as_second_schema(db: sqlite3.Connection) -> None:

@@ -64,9 +64,10 @@ _WHO = 200  # characters
 _NOTE = 2000
 
 TABLES = (
+    # `time` is when it was said, which may be long ago, `came` when it came here: from then on it waits.
     """CREATE TABLE labels (
         id INTEGER PRIMARY KEY, target TEXT NOT NULL, step_id TEXT, label TEXT NOT NULL, source TEXT NOT NULL,
-        who TEXT NOT NULL, note TEXT NOT NULL, time REAL NOT NULL, undone REAL)""",
+        who TEXT NOT NULL, note TEXT NOT NULL, time REAL NOT NULL, undone REAL, came REAL NOT NULL)""",
     "CREATE INDEX labels_step ON labels (step_id) WHERE step_id IS NOT NULL",
     "CREATE INDEX labels_waiting ON labels (target) WHERE step_id IS NULL",
     # How often a line of a file was taken, and how often it was met since the file was last read from its start.
@@ -76,7 +77,7 @@ TABLES = (
         met INTEGER NOT NULL, PRIMARY KEY (path, digest)) WITHOUT ROWID""",
 )
 
-_ADD = "INSERT INTO labels VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, NULL)"
+_ADD = "INSERT INTO labels VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, NULL, ?)"
 _LAST = (
     "AND undone IS NULL AND source {} 'data' ORDER BY id DESC LIMIT 1"  # in the order of an index, so without a sort
 )
@@ -193,8 +194,9 @@ class Truth(msgspec.Struct, frozen=True):
 
 def add(db: sqlite3.Connection, labels: Iterable[Label], now: float) -> None:
     """Keep what logs themselves say of steps."""
-    rows = ((label.step_id, label.step_id, label.label, label.source, "", _note(label.note), now) for label in labels)
-    db.executemany(_ADD, rows)
+    db.executemany(
+        _ADD, ((of.step_id, of.step_id, of.label, of.source, "", _note(of.note), now, now) for of in labels)
+    )
 
 
 def say(db: sqlite3.Connection, said: Saying, source: str, now: float) -> Outcome:
@@ -228,7 +230,7 @@ def say(db: sqlite3.Connection, said: Saying, source: str, now: float) -> Outcom
             # Not to come, and not so long ago that no calendar has it in every zone.
             time=now if said.time is None else max(0.0, min(said.time.timestamp(), now)),
         )
-        db.execute(_ADD, (target, step_id, label.label, source, label.by, label.note, label.time))
+        db.execute(_ADD, (target, step_id, label.label, source, label.by, label.note, label.time, now))
     line, judged = db.execute(_JUDGED, (step_id,)).fetchone() or (None, 0.0)
     return Outcome(
         action=action,

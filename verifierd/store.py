@@ -50,7 +50,7 @@ Args = TypeVarTuple("Args")
 P = ParamSpec("P")
 
 DATABASE = "verifierd.db"
-SCHEMA = 4
+SCHEMA = 5
 
 _REPAIR = "verifierd state check says what is damaged, state repair saves what it can, state reset starts anew"
 
@@ -111,12 +111,19 @@ _UPGRADES = {
         # It kept neither who labels nor what was taken back, and labels for steps that are known alone.
         "DROP INDEX labels_step",
         "ALTER TABLE labels RENAME TO old",
-        *labels.TABLES,
+        """CREATE TABLE labels (
+            id INTEGER PRIMARY KEY, target TEXT NOT NULL, step_id TEXT, label TEXT NOT NULL, source TEXT NOT NULL,
+            who TEXT NOT NULL, note TEXT NOT NULL, time REAL NOT NULL, undone REAL)""",
+        *labels.TABLES[1:],
         """INSERT INTO labels SELECT id, step_id, step_id, label, iif(source = 'data', 'data', 'person'), '',
             iif(typeof(note) = 'text', note, quote(note)), time, NULL FROM old""",
         "DROP TABLE old",
     ),
     3: (*views.TABLES, *views.FILL),  # it knew of no verdict which run it belongs to
+    4: (  # it knew when a label was said, not when it came
+        "ALTER TABLE labels ADD COLUMN came REAL NOT NULL DEFAULT 0",
+        "UPDATE labels SET came = time",
+    ),
 }
 
 _SET_FILE = """INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET
@@ -156,7 +163,7 @@ _PRUNED = {
     "steps": [sql.format(table="steps", key="id") for sql in (_BOUND, _PRUNE)],
     "verdicts": [sql.format(table="verdicts", key="seq") for sql in (_BOUND, _PRUNE)],
 }
-_PRUNE_LABELS = """DELETE FROM labels WHERE (step_id IS NULL AND time < ?)
+_PRUNE_LABELS = """DELETE FROM labels WHERE (step_id IS NULL AND came < ?)
     OR ((source = 'data' OR undone IS NOT NULL) AND step_id NOT IN (SELECT step_id FROM verdicts))"""
 _PRUNE_ALARMS = "DELETE FROM alarms WHERE verdict_id NOT IN (SELECT verdict_id FROM verdicts)"
 _PRUNE_TRAJECTORIES = """DELETE FROM trajectories WHERE updated < ? AND NOT EXISTS (SELECT 1 FROM steps
