@@ -101,3 +101,11 @@ def test_cannot_write_files(child: Child) -> None:
     assert shown["Max file size"] == ["0", "0"]
     assert shown["Max core file size"] == ["0", "0"]
     assert shown["Max address space"] == [str(1 << 30)] * 2
+
+
+def test_a_failure_costs_one_step(child: Child) -> None:
+    """What breaks in the middle of a step is given up, predicted or taken in, and the session goes on behind it."""
+    long = sight("echo x > " + "\u5b57" * 200, "", 0)
+    assert child.ask(Question(1, 0, "auto", (), long)).abstain == "predictor_error"
+    assert child.ask(Question(1, 0, "auto", (long, sight("echo hi > a.txt", "", 0)), sight("cat a.txt"))).text == "hi\n"
+    assert child.ask(Question(1, 2, "auto", (sight("cat a.txt", "hi\n", 0),), sight("wc -l a.txt"))).text == "1 a.txt\n"

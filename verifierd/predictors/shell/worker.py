@@ -57,13 +57,13 @@ class _Desk:
         self._sessions.move_to_end(question.session)
         answer = Answer()
         for sight in (*question.past, *([question.step] if question.step else ())):
+            at = session.at
             try:
                 answer = _ask(session, sight, predict=sight is question.step)
             except MemoryError:
                 # Best to start over in a new process, which the parent sees to.
                 raise
             except Exception as problem:  # noqa: BLE001 - whatever a hostile command breaks must cost one step alone
-                at = session.at
                 session = self._open(question)
                 session.at = at + (sight is not question.step)
                 answer = Answer(abstain=Abstain.PREDICTOR_ERROR, detail=f"{type(problem).__name__}: {problem}"[:200])
