@@ -48,6 +48,8 @@ def test_success_teaches(command: str, observation: str, expected: Lesson) -> No
         ("cat a.txt", "cat: a.txt: Permission denied\n", None),
         ("ls a.txt", "a.txt\n", 0),
         ("ls -l", "total 0\n", 0),
+        ("ls", "a\tb\n", 0),
+        ("find . -type f", "./a\x1bb\n", 0),
         ("ls", "ls: cannot open directory '.': Permission denied\n", None),
         ("mkdir -p a/b", "", 0),
         ("mkdir a", "", None),

@@ -42,6 +42,8 @@ def _trap(
         "cat nodir/../x",
         "cat packages/*/src/x.ts",
         "for d in */; do echo $d; done",
+        "echo *.{txt,log}",
+        "ls {src,lib}/*.py",
         "[ -x run.sh ] && ./run.sh",
         "[[ -f a && -x run.sh ]] && echo y",
     ],
@@ -66,6 +68,7 @@ def test_traps(command: str) -> None:
         "cat *.txt",
         "cat > x.c <<'EOF'\nint main() { /* TODO */ }\nEOF",
         "echo 'a * b/c'",
+        "echo {a,b}.txt *",
     ],
 )
 def test_plain(command: str) -> None:

@@ -1,5 +1,7 @@
 """One session of several worlds, without a process between."""
 
+import shlex
+
 import msgspec
 import pytest
 
@@ -492,3 +494,90 @@ def test_errors_before_output() -> None:
     assert told.guess("echo odd >&2; echo out") is None
     told.saw("echo odd >&2; echo out", "odd\nout\n")
     assert told.guess("echo odd >&2; echo out") == "odd\nout\n"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "IFS=:",
+        'a=(1 2); echo "${a[*]}"; IFS=-; echo "${a[*]}"',
+        "export LC_ALL=C",
+        "CDPATH=..",
+        "PATH=/nowhere",
+        "declare -x POSIXLY_CORRECT=1",
+    ],
+)
+def test_variables_that_change_what_commands_mean(setting: str) -> None:
+    """After one was set for good, nothing is said of what comes."""
+    told = Told(profile="bash")
+    told.saw("x=a:b; echo $x", "a:b\n")
+    assert told.guess("echo $x") == "a:b\n"
+    told.saw(setting, "")
+    told.saw("x=a:b; echo $x", "a b\n")
+    assert told.guess("echo $x") is None
+
+
+@pytest.mark.parametrize(
+    "setting", ["(IFS=:; true)", "y=$(IFS=:; echo)", "IFS=: true", "PATH=$PATH:/opt/x", "export MY_PATH=/x"]
+)
+def test_variables_that_change_nothing_for_later(setting: str) -> None:
+    """A setting for one command or a subshell is gone, and a longer search path finds what it found."""
+    told = Told(profile="bash")
+    told.saw("x=a:b; echo $x", "a:b\n")
+    told.saw(setting, "")
+    told.saw("x=a:c; echo $x", "a:c\n")
+    assert told.guess("echo $x") == "a:c\n"
+
+
+def test_functions_in_place_of_commands() -> None:
+    """What a command of that name does is not known any more, nor what a function does that may call it."""
+    told = Told(profile="bash")
+    told.saw("show() { echo hi; }", "")
+    assert told.guess("show") == told.guess("echo hi") == "hi\n"
+    told.saw('echo() { builtin echo E "$@"; }', "")
+    told.saw("show() { echo hi; }", "")
+    assert told.guess("show") is told.guess("echo hi") is None
+    assert told.guess("printf 'hi\\n'") == "hi\n"
+
+
+def test_constants() -> None:
+    """A variable that was made a constant cannot be given a value, if the shell lasts."""
+    told = Told(profile="bash")
+    told.saw("readonly LIMIT=1", "")
+    assert told.guess("LIMIT=2") is told.guess("echo $LIMIT") is None
+    assert told.guess("OTHER=2") == ""
+
+
+def test_modes_are_forgotten_with_the_files() -> None:
+    """A mode that was given is not remembered of a file that is known anew."""
+    told = Told()
+    told.saw("echo x > run.sh; chmod +x run.sh", "")
+    assert told.guess("[ -x run.sh ] && echo y") == "y\n"
+    told.saw("make", "")
+    told.saw("cat run.sh", "x\n")
+    assert told.guess("[ -x run.sh ] && echo y") is None
+
+
+@pytest.mark.parametrize("name", ["{b}.txt", "x;y", "it's", "#h", "p&q", "a^b", "~tilde"])
+def test_odd_names_are_unknown_as_well(name: str) -> None:
+    """A file is not missing because its name is odd."""
+    told = Told()
+    assert told.guess(f"wc -l {shlex.quote(name)}") is told.guess(f"test -f {shlex.quote(name)} && echo y") is None
+    told.saw(f"echo x > {shlex.quote(name)}", "")
+    assert told.guess(f"cat {shlex.quote(name)}") == "x\n"
+
+
+def test_names_that_cannot_be_held() -> None:
+    """The virtual shell has no control characters in names; such a file is not missing, nor is anything else lost."""
+    told = Told()
+    told.saw("echo x > note.txt", "")
+    told.saw("echo y > 'a\tb'", "")
+    assert told.guess("test -f 'a\tb' && echo y") is None
+    assert told.guess("cat note.txt") == "x\n"
+
+
+def test_the_root_is_not_written_to() -> None:
+    """A write at the top of the file system may be expected to fail."""
+    told = Told()
+    told.cwd = "/"
+    assert told.guess("echo x > note.txt") is None

@@ -142,7 +142,8 @@ def _listing(found: re.Match[str], cwd: str | None, observation: str, exit_code:
     # `ls FILE` prints the name as it was given.
     if path is None or names == [word] or not _no_error("ls", observation, exit_code):
         return []
-    if any(not name or "/" in name for name in names):
+    # The virtual shell can hold no name with a control character.
+    if any(not name or "/" in name or not name.isprintable() for name in names):
         return []
     hidden = "a" in (found[1] or "").lower()
     return [Listing(path, tuple(name for name in names if name not in {".", ".."}), hidden)]
@@ -154,7 +155,7 @@ def _tree(word: str, cwd: str | None, observation: str, exit_code: int | None) -
     start = word.rstrip("/") + "/"
     if path is None or not _no_error("find", observation, exit_code):
         return []
-    if not all(line.startswith(start) and "//" not in line for line in lines):
+    if not all(line.startswith(start) and "//" not in line and line.isprintable() for line in lines):
         return []
     return [Tree(path, tuple(posixpath.normpath(posixpath.join(path, line[len(start) :])) for line in lines))]
 

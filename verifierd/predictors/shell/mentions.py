@@ -15,6 +15,7 @@ __all__ = (
     "folders_made",
     "folders_named",
     "hints",
+    "names_controls",
     "path_shapes",
     "paths_named",
     "patterns_named",
@@ -37,6 +38,8 @@ _PATTERNS = 8
 _PATH = re.compile(r"(?=.*\w)[\w ./@~+,:=%-]{1,255}")
 PATTERN_FIRST = frozenset({"awk", "grep", "jq", "sed"})
 """Tools whose first word is no path."""
+# Tools of whose later words some are none.
+_PATTERN_TOOLS = frozenset({"cut", "find", "sort", "xargs"})
 # Tools none of whose words are.
 _NO_PATHS = frozenset({"basename", "dirname", "echo", "expr", "printf", "seq", "tr"})
 _ABOVE = re.compile(r"(?<![\w./])(?:\.\./)*\.\.(?![\w.])")
@@ -50,7 +53,9 @@ _REFERENCE = re.compile(r"\$\{?[#!]?([A-Za-z_]\w*)")
 # Where a bare word may be a variable.
 _BARE = re.compile(r"\(\(|\blet\b|\bprintenv\b|-[velgn][qtet]\b|\bdeclare\b|-v\s|\bexport\b|\breadonly\b|\$\[")
 _QUOTED = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"")
-_LITERAL = re.compile(r"'[^']*'|\"[^\"$`\\]*\"")
+_LITERAL = re.compile(r"'[^']*'|\"(?:[^\"$`\\]|\$(?!\())*\"")
+# A name that no other part of a script looks like, and no glob.
+_ODD_PATH = re.compile(r"(?=.*\w)[^/]{1,255}")
 # Where an error may have been hidden.
 _HIDES = re.compile(r"2>|&>")
 _MOVES = frozenset({"cd", "popd", "pushd"})
@@ -116,9 +121,14 @@ def settled_targets(analysis: ScriptAnalysis, command: str, cwd: str | None) -> 
 
 
 def skeleton(command: str) -> str:
-    """A command without what is quoted in it, to look for the shell's own signs in."""
+    """A command without what is quoted in it, to look for the shell's own signs in.
+
+    Quotes with an expansion stay; all do where they nest, or something is escaped.
+    """
     bare = QUOTED_HEREDOC.sub(r" \3", command)
-    return bare if "\\" in _LITERAL.sub("", bare) else _LITERAL.sub("''", bare)
+    if re.search(r"[\\'\"]", _LITERAL.sub("", bare)):
+        return bare
+    return _LITERAL.sub(lambda match: match[0] if match[0][0] == '"' and "$" in match[0] else "''", bare)
 
 
 def paths_named(analysis: ScriptAnalysis, text: str, expand: Callable[[str], list[str]]) -> set[str]:
@@ -136,7 +146,12 @@ def paths_named(analysis: ScriptAnalysis, text: str, expand: Callable[[str], lis
             continue
         computed = computed or None in part.args or part.name is None
         named = [word for word in part.args if word and not word.startswith("-")]
-        words.update(word for word in named[part.name in PATTERN_FIRST :] if _PATH.fullmatch(word))
+        named = named[part.name in PATTERN_FIRST :]
+        words.update(word for word in named if _PATH.fullmatch(word))
+        if part.name not in _PATTERN_TOOLS:
+            words.update(
+                word for word in named if _ODD_PATH.fullmatch(word) and word.isprintable() and not _GLOB.fullmatch(word)
+            )
     if not computed and "xargs" not in analysis.command_names:
         # What a script says when it is written down names no path yet.
         text = QUOTED_HEREDOC.sub(r" \3", text)
@@ -149,6 +164,15 @@ def paths_named(analysis: ScriptAnalysis, text: str, expand: Callable[[str], lis
     for braces in _BRACES.findall(text):
         words.update(word for word in expand(braces) if _PATH.fullmatch(word))
     return {word for word in words if len(word) <= _LONGEST_NAME and word not in {"/dev/null", "."}}
+
+
+def names_controls(analysis: ScriptAnalysis) -> bool:
+    """Whether a path in a command has a control character, which the virtual shell can hold in none."""
+    words = [r.path for r in analysis.redirects]
+    for part in analysis.commands:
+        if part.name not in _NO_PATHS | _PATTERN_TOOLS:
+            words += part.args[-1:] if part.name in PATTERN_FIRST else part.args
+    return any(word and not word.isprintable() and re.search(r"\w", word) for word in words)
 
 
 def path_shapes(analysis: ScriptAnalysis, folders: Container[str] | None, cwd: str | None) -> dict[str, str]:

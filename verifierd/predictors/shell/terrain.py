@@ -132,8 +132,6 @@ class Terrain:
             self._reopen_way(word)
             for world in self._worlds:
                 path = world.resolve(word)
-                if path is None:
-                    continue
                 reach.add(path)
                 nested = self._plant_way(path, world, hints, shapes.get(word))
                 known = self.is_settled(path) or world.exists(path) or self.is_cut_off(path, world)
@@ -271,8 +269,6 @@ class Terrain:
     def _reopen_way(self, word: str) -> None:
         """What is on the way to a path and may or may not be a directory gets its form anew, as a way."""
         path = self._worlds[0].resolve(word)
-        if path is None:
-            return
         above = {f"{world.cwd}/" for world in self._worlds}
         for way in _with_ancestors(path)[:-1]:
             if any(place.startswith(f"{way}/") for place in above) or way not in self._settled:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bashkit import ScriptAnalysis
 
-from verifierd.predictors.shell.mentions import PATTERN_FIRST, absolute, skeleton
+from verifierd.predictors.shell.mentions import PATTERN_FIRST, absolute, names_controls, skeleton
 
 __all__ = ("trap",)
 
@@ -26,6 +26,7 @@ _BEFORE = re.compile(r"\bcd\s+-|~-|OLDPWD")
 _ABOVE = re.compile(r"(?<![\w.])\.\.(?![\w.])")
 _UP = re.compile(r"(?:^|/)\.\.(?:/|$)")
 _MODE = re.compile(r"(?:\[|\btest|&&|\|\||-[ao]|!)\s+-[GNOgkruwx]\s+(?:\"|')?([^\s\"';&|\]]+)")
+_GLOB_BRACES = re.compile(r"[*?\]][^\s/;|&<>()]*\{[^\s{}]*(?:,|\.\.)|\{[^\s{}]*(?:,|\.\.)[^\s{}]*\}[^\s;|&<>()]*[*?\[]")
 _GLOB_WAY = re.compile(r"[*?\]][^\s/;|&<>()]*/")
 
 
@@ -68,6 +69,7 @@ def trap(
         (
             reason
             for holds, reason in (
+                (names_controls(analysis), "a name with a control character"),
                 ((stacked or _STACK.search(bare)) and _BEFORE.search(bare), "the directory before this one"),
                 (
                     _ARITHMETIC.search(command) and (_OCTAL.search(command) or _has_octal(command, variables)),
@@ -82,6 +84,10 @@ def trap(
                 (
                     _GLOB_WAY.search(bare) and not (cwd is not None and is_fresh(cwd)),
                     "what lies below the matches of a glob",
+                ),
+                (
+                    _GLOB_BRACES.search(bare) and not (cwd is not None and is_fresh(cwd)),
+                    "what the globs of a brace expansion match",
                 ),
             )
             if holds

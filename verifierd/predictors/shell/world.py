@@ -143,12 +143,10 @@ class World:
         self._files = self.bash.fs()
         return outcome
 
-    def resolve(self, word: str) -> str | None:
-        """The path that a word means here; None if that is unknown."""
+    def resolve(self, word: str) -> str:
+        """The path that a word means here; `~name` is a file's name, for nobody else's home is certified."""
         if word == "~" or word.startswith("~/"):
             word = self.bash.shell_state().variables.get("HOME", "/") + word[1:]
-        elif word.startswith("~"):
-            return None
         return "/" + posixpath.normpath(posixpath.join(self.cwd, word)).lstrip("/")
 
     # What is there

@@ -21,12 +21,14 @@ from verifierd.predictors.shell.mentions import (
     patterns_named,
     references,
     settled_targets,
+    skeleton,
     variables_named,
     write_targets,
 )
 from verifierd.predictors.shell.profile import Profile, refuse_portable
 from verifierd.predictors.shell.reach import confined
 from verifierd.predictors.shell.sight import Answer, Effect, Sight
+from verifierd.predictors.shell.specs import SPECS
 from verifierd.predictors.shell.taint import (
     discerns,
     files_read,
@@ -69,7 +71,12 @@ _BINDERS = frozenset({"declare", "export", "let", "local", "read", "unset"})
 _SETTINGS = frozenset({"alias", "enable", "exec", "hash", "shopt", "trap", "ulimit", "umask", "unalias"})
 _MOVERS_ABOUT = frozenset({"cd", "popd", "pushd"})
 _DECLARERS = frozenset({"declare", "local", "readonly", "typeset"})
-_ATTRIBUTE = re.compile(r"-\w*[ilnu]")
+_ATTRIBUTE = re.compile(r"-\w*[ilnru]")
+# Variables that change how the shell reads commands and tools answer; of `PATH`, only what leaves out what it held.
+_GOVERNS = re.compile(
+    r"(?<![\w$])(?:IFS|CDPATH|GLOBIGNORE|POSIXLY_CORRECT|QUOTING_STYLE|LANG|LANGUAGE|(?:LC|GREP)_\w+"
+    r"|PATH(?!=\S*\$\{?PATH\b))\+?="
+)
 _SETS = re.compile(r"(?:\bfor\s+|\bread\s+(?:-\w+\s+)*|\b(?=[A-Za-z_]\w*(?:\+\+|--|[-+*/]?=)))([A-Za-z_]\w*)")
 _COMPARES = re.compile(r"[!=]=|\s=\s|=~|-(?:eq|ne|lt|le|gt|ge)\b|\bcase\b|\(\(")
 # Modes that leave their owner everything; those that take only the writing.
@@ -231,6 +238,8 @@ class Session:
         self._typed: set[str] = set()
         # Where `git init` made a repository, whose hooks nobody else wrote.
         self._repositories: set[str] = set()
+        # Commands in whose place a function was put, if only for a while.
+        self._shadowed: set[str] = set()
         self._unfound = Unfound()
         self._trial: _Trial | None = None
 
@@ -453,7 +462,7 @@ class Session:
         if effect.kind == "none":
             return
         if effect.kind == "any" or effect.path is None:
-            self._terrain.forget()
+            self._forget_files()
             return
         # Not what was written: a hook of the agent may have formatted it since.
         self._terrain.blur(effect.path)
@@ -535,7 +544,7 @@ class Session:
             self._lose(trial)
         else:
             self._forget_place(trial)
-            self._terrain.forget()
+            self._forget_files()
             self._strayed = True
 
     def _lose(self, trial: _Trial | None) -> None:
@@ -550,10 +559,14 @@ class Session:
         self._profile.forget()
         for world in self._worlds:
             world.reset()
-        self._terrain.forget()
+        self._forget_files()
         if self._cwd is not None:
             for world in self._worlds:
                 world.enter(self._cwd)
+
+    def _forget_files(self) -> None:
+        self._terrain.forget()
+        self._moded.clear()
 
     def _forget_place(self, trial: _Trial | None) -> None:
         """Where the log does not say it, the directory is unknown after a command that may have left it."""
@@ -577,7 +590,7 @@ class Session:
         paused = sight.began is not None and self._ended is not None and sight.began - self._ended > _PAUSE
         self._turn = sight.turn
         if spoken or paused or self._haunted:
-            self._terrain.forget()
+            self._forget_files()
         self._logs_cwd = sight.cwd is not None
         if sight.cwd is None:
             if self._wandered and not self._is_lasting:
@@ -615,11 +628,16 @@ class Session:
             trial.refused = "the virtual shell cannot parse it"
             self._strayed = True
             return trial
-        trial.read_only = self._envelope.is_read_only(analysis, self._unfound.stand_in(command))
+        trial.read_only = self._shadowed.isdisjoint(analysis.command_names) and self._envelope.is_read_only(
+            analysis, self._unfound.stand_in(command)
+        )
         # One `chmod` alone does what it does whatever the modes of what it is done to.
         alone = analysis.command_names == ["chmod"] and len(analysis.commands) == 1
         if not alone:
             self._note(analysis)
+        self._shadowed.update(name for name in analysis.functions if name in SPECS)
+        if _governs(analysis, command):
+            self._locked = "settings of the shell were changed"
         values = self._known_values(command)
         trial.refused = self._refuse(analysis, command, values) or self._plant(analysis, trial)
         if alone:
@@ -712,6 +730,9 @@ class Session:
         status = _STATUS.search(command)
         if status and not re.search(r"[;&|\n]", command[: status.start()]):
             return "status of the step before"
+        called = self._functions.keys() & set(analysis.command_names)
+        if self._shadowed & set(analysis.command_names) or (self._shadowed and called):
+            return "a function in a command's place"
         if self._unfound.eludes(analysis, command):
             return "a program that is not there"
         if reason := self._envelope.refuse_command(
@@ -722,7 +743,8 @@ class Session:
         appends = any(r.mode == "append" and r.path is None for r in analysis.redirects)
         if (computed or appends) and not (self._cwd is not None and self._terrain.is_fresh(self._cwd)):
             return "writes to a computed name"
-        return _DEPENDS if (self._vague | self._typed) & references(command) else None
+        unsure = self._vague & references(command) or self._typed & (references(command) | set(_SETS.findall(command)))
+        return _DEPENDS if unsure else None
 
     def _plant(self, analysis: ScriptAnalysis, trial: _Trial) -> str | None:
         """Give everything unknown that the command may meet a form in each world; the reason if that cannot be done."""
@@ -776,17 +798,10 @@ class Session:
                 return True
         if not discerns(analysis, trial.command):
             return False
-        folders = {
-            path
-            for word in folders_looked_at(analysis, trial.command)
-            for path in (world.resolve(word) for world in self._worlds)
-            if path is not None
-        }
+        folders = {world.resolve(word) for word in folders_looked_at(analysis, trial.command) for world in self._worlds}
         read = files_read(analysis)
         if read is not None:
-            read = {
-                path for word in read for path in (world.resolve(word) for world in self._worlds) if path is not None
-            }
+            read = {world.resolve(word) for word in read for world in self._worlds}
         # Archives differ in their dates.
         archives = self._written if "tar" in analysis.command_names else set[str]()
         return self._terrain.is_open(
@@ -810,7 +825,7 @@ class Session:
             if part.name == "find":
                 starts = [word or "." for word in takewhile(lambda word: not (word or "").startswith("-"), part.args)]
                 for path in map(self._worlds[0].resolve, starts or ["."]):
-                    if path is None or (self._worlds[0].is_folder(path) and not self._terrain.is_fresh(path)):
+                    if self._worlds[0].is_folder(path) and not self._terrain.is_fresh(path):
                         return True
         return False
 
@@ -881,8 +896,7 @@ class Session:
 
     def _look(self, word: str) -> str | None:
         """The text of a file, where it is known to the last character."""
-        path = self._worlds[0].resolve(word)
-        return None if path is None else self._terrain.agreed_text(path)
+        return self._terrain.agreed_text(self._worlds[0].resolve(word))
 
     def _repaired(self, outcome: Outcome, trial: _Trial) -> Outcome:
         if not trial.shows_errors(outcome):
@@ -903,7 +917,9 @@ class Session:
                 self._linked = True
             if part.name in {"pushd", "popd"}:
                 self._stacked = True
-            if part.name in _DECLARERS and any(word is None or _ATTRIBUTE.match(word) for word in part.args):
+            if part.name == "readonly" or (
+                part.name in _DECLARERS and any(word is None or _ATTRIBUTE.match(word) for word in part.args)
+            ):
                 # What later assignments mean is another thing then.
                 self._typed.update(word.split("=")[0] for word in part.args if word and not word.startswith("-"))
             if part.name in _SETTINGS and not self._profile.native:
@@ -965,10 +981,10 @@ class Session:
         world = self._worlds[0]
         for name in _NO_SUCH.findall(outcome.merged):
             path = world.resolve(name.strip())
-            if not _PLAIN_NAME.fullmatch(name) or (path is not None and world.is_blocked(path)):
+            if not _PLAIN_NAME.fullmatch(name) or world.is_blocked(path):
                 # GNU quotes it in a way of its own, or says that something on the way is no directory.
                 return False
-            if path is not None and not self._terrain.is_settled(path) and not self._terrain.is_cut_off(path, world):
+            if not self._terrain.is_settled(path) and not self._terrain.is_cut_off(path, world):
                 return False
         return True
 
@@ -978,7 +994,7 @@ class Session:
             parent = posixpath.dirname(path)
             if parent in self._writable or self._terrain.is_fresh(parent):
                 continue
-            if not self._profile.native or path.startswith(_SYSTEM):
+            if not self._profile.native or parent == "/" or path.startswith(_SYSTEM):
                 return False
         return True
 
@@ -1006,6 +1022,16 @@ def _was_denied(analysis: ScriptAnalysis | None, observed: str | None, code: int
 def _binds(analysis: ScriptAnalysis) -> bool:
     """Whether a command sets variables."""
     return any(part.assignments or part.name in _BINDERS for part in analysis.commands)
+
+
+def _governs(analysis: ScriptAnalysis, command: str) -> bool:
+    """Whether a command sets, for later ones too, a variable that changes what they mean."""
+    lasting = any(part.name is None and part.assignments for part in analysis.commands)
+    if not lasting and _DECLARERS.isdisjoint(analysis.command_names) and "export" not in analysis.command_names:
+        return False
+    bare = skeleton(command)
+    # What a subshell sets is gone with it.
+    return any(bare.count("(", 0, at) <= bare.count(")", 0, at) for at in (m.start() for m in _GOVERNS.finditer(bare)))
 
 
 def _abstain(reason: Abstain, detail: str) -> Answer:
