@@ -194,9 +194,7 @@ class Truth(msgspec.Struct, frozen=True):
 
 def add(db: sqlite3.Connection, labels: Iterable[Label], now: float) -> None:
     """Keep what logs themselves say of steps."""
-    db.executemany(
-        _ADD, ((of.step_id, of.step_id, of.label, of.source, "", _note(of.note), now, now) for of in labels)
-    )
+    db.executemany(_ADD, ((of.step_id, of.step_id, of.label, of.source, "", _note(of.note), now, now) for of in labels))
 
 
 def say(db: sqlite3.Connection, said: Saying, source: str, now: float) -> Outcome:
