@@ -585,7 +585,15 @@ async def test_old_rows_are_pruned_and_labelled_ones_stay(tmp_path: Path) -> Non
     now = [0.0]
     old = [step(n, observation="x" * 2000) for n in range(1, 1201)]
     new = [step(n, observation="x") for n in range(1201, 1211)]
+    there, gone_odd = tmp_path / "there.jsonl", tmp_path / os.fsdecode(b"caf\xe9.jsonl")
+    there.touch()
+
+    def read(path: Path) -> Commit:
+        return Commit(file=FileState(path=str(path), format="native", position=Position(offset=1)))
+
     async with Store(tmp_path, clock=lambda: now[0]) as store:
+        await store.commit(read(there))
+        await store.commit(read(gone_odd))
         await store.commit(
             Commit(
                 steps=kept(old),
@@ -597,8 +605,10 @@ async def test_old_rows_are_pruned_and_labelled_ones_stay(tmp_path: Path) -> Non
         await store.label(Saying(id=old[5].step_id, label="off_path"))
         now[0] = 1000.0
         await store.commit(Commit(steps=kept(new), verdicts=[verdict(s) for s in new]))
+        await store.commit(read(tmp_path / "young.jsonl"))
         gone = await store.prune(max_age_seconds=500, max_bytes=1 << 40, now=1000.0)
-        assert (gone.steps, gone.verdicts, gone.trajectories, gone.quarantined) == (1199, 1199, 1, 1)
+        assert (gone.steps, gone.verdicts, gone.trajectories, gone.quarantined, gone.files) == (1199, 1199, 1, 1, 1)
+        assert [Path(file.path).name for file in await store.files()] == ["there.jsonl", "young.jsonl"]
         assert gone.freed_bytes > 2_000_000
         assert (tmp_path / DATABASE).stat().st_size < 300_000
         assert await store.known([*old, *new]) == {s.step_id: 0 for s in [old[5], *new]}

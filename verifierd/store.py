@@ -310,6 +310,7 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: int = 0
     trajectories: int = 0
     quarantined: int = 0
+    files: int = 0
     freed_bytes: int = 0
 
 
@@ -530,7 +531,8 @@ class Store:
         """Delete what is older than an age, then the oldest until the database holds at most so many bytes.
 
         Steps that somebody labelled stay, and so do their verdicts; a label waits for its verdict no longer than that
-        age. Commits may happen in between.
+        age. How far a file was read is forgotten only once the file has gone: else it would be judged anew. Commits may
+        happen in between.
         """
         before = await self._run(self._bytes)
         cut = now - max_age_seconds
@@ -549,12 +551,14 @@ class Store:
         await self._run(lambda: views.tidy(self._db))
         trajectories = await self._run(self._change, _PRUNE_TRAJECTORIES, (cut,))
         quarantined = await self._run(self._change, "DELETE FROM quarantine WHERE time < ?", (cut,))
+        files = await self._run(self._prune_files, cut)
         while await self._run(self._vacuum):
             pass
         return Pruned(
             **gone,
             trajectories=trajectories,
             quarantined=quarantined,
+            files=files,
             freed_bytes=max(0, before - await self._run(self._bytes)),
         )
 
@@ -853,6 +857,14 @@ class Store:
         rows = [] if cut is None else self._all(bound, (cut,))
         return self._change(delete, (rows[0][0] if rows else 1 << 62, _PRUNE_ROWS))
 
+    def _prune_files(self, cut: float) -> int:
+        """Forget files that have gone and of which nothing new was kept since a time; how many."""
+        old = self._all("SELECT path FROM files WHERE last_seen < ?", (cut,))
+        gone = [row for row in old if _has_gone(_text(row[0]))]
+        with self._transaction() as db:
+            db.executemany("DELETE FROM files WHERE path = ?", gone)
+        return len(gone)
+
     def _bytes(self, used: bool = False) -> int:  # noqa: FBT001, FBT002 (passed through a thread by position)
         pages, free, size = (self._pragma(name) for name in ("page_count", "freelist_count", "page_size"))
         return (pages - free if used else pages) * size
@@ -967,6 +979,17 @@ def _bind(text: str) -> str | bytes:
 
 def _text(value: object) -> str:
     return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else str(value)
+
+
+def _has_gone(path: str) -> bool:
+    """Whether there is nothing of that name; not where that cannot be seen."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _is_unicode(text: str) -> bool:
