@@ -97,7 +97,7 @@ class _Server(uvicorn.Server):
                 ws="none",
                 lifespan="off",
                 log_config=None,
-                log_level="warning",
+                log_level="error",  # of what is no HTTP whoever connects could fill the log
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
