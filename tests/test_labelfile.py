@@ -140,6 +140,22 @@ async def test_a_file_that_was_rewritten_says_nothing_twice(tmp_path: Path, *, r
 
 
 @pytest.mark.anyio
+async def test_a_file_that_comes_back_says_nothing_twice(tmp_path: Path) -> None:
+    """However long it was away: retention forgets files that have gone, but for those of labels."""
+    path, state = tmp_path / "labels.jsonl", tmp_path / "state"
+    path.write_bytes(jsonl(A))
+    async with following(path, state) as (file, store, _):
+        await file.follow()
+        await store.label(Saying(id=ONE.step_id, label="unsure"))
+        path.unlink()
+        await store.prune(max_age_seconds=0, max_bytes=1 << 40, now=1e11)
+    path.write_bytes(jsonl(A))
+    async with following(path, state) as (file, store, _):
+        await file.follow()
+        assert (await tally(store))[ON, "unsure", "person"] == 1
+
+
+@pytest.mark.anyio
 async def test_labels_that_could_not_be_kept_are_taken_later(tmp_path: Path) -> None:
     """A full disk costs no line: the same lines are committed once there is room."""
     path = tmp_path / "labels.jsonl"

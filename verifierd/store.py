@@ -858,8 +858,11 @@ class Store:
         return self._change(delete, (rows[0][0] if rows else 1 << 62, _PRUNE_ROWS))
 
     def _prune_files(self, cut: float) -> int:
-        """Forget files that have gone and of which nothing new was kept since a time; how many."""
-        old = self._all("SELECT path FROM files WHERE last_seen < ?", (cut,))
+        """Forget files that have gone and of which nothing new was kept since a time; how many.
+
+        Label files are few, and must not say anew what they said before, should they come back.
+        """
+        old = self._all("SELECT path FROM files WHERE last_seen < ? AND format <> ?", (cut, labels.FORMAT))
         gone = [row for row in old if _has_gone(_text(row[0]))]
         with self._transaction() as db:
             db.executemany("DELETE FROM files WHERE path = ?", gone)
