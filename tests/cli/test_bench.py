@@ -91,6 +91,7 @@ def _shell(*arguments: str | Path) -> Result:
         (["roles", "--against", "m"], "--against"),
         (["roles", "--of", "random"], "--of"),
         (["speed", "--limit", "3"], "--limit"),
+        (["speed", "--out", "rows.csv"], "--out"),
         (["scores", "--sampling", "card"], "--sampling"),
         (["alarms", "--model", "m"], "--model"),
         (["alarms", "--policy", "default"], "--policy"),

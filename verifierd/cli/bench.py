@@ -227,6 +227,8 @@ def _refuse(suite: Suite) -> None:
     useless = {"format_name"}
     if suite.engine in UNASKED:
         useless.update(_OF_ANSWERS)
+    if suite.engine == "speed":
+        useless.add("out")
     if not suite.predictor:
         useless.update(name for name in _OF_MODELS if name != "predictor" or suite.engine != "scores")
     if suite.engine != "three-way":

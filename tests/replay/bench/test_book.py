@@ -42,6 +42,7 @@ def test_a_run_goes_on(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     with Book(file, _about()) as book:
         book.add("one", [_row("1", exact=True, said="a\nb"), _row("2", scores={"form": 1.0})])
+    assert not file.stat().st_mode & 0o077
     with Book(file, _about(date="2027-01-01", host={"cpus": 9})) as book:
         assert book.done.keys() == {"one"}
         book.add("two", [_row("3")])

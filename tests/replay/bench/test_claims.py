@@ -16,6 +16,7 @@ from verifierd.replay.statistics import Interval
         (1.0, Interval(1.0, 0.66, 1.0, 9), ">= 1", "", "holds"),
         (1.0, Interval(1.0, 0.29, 1.0, 3), ">= 1", "", "too few"),
         (1.0, Interval(0.0, 0.0, 0.46, 6), ">= 1", "", "does not hold"),
+        (0.73, Interval(0.8, 0.8, 0.8, 1), "", "", "too few"),
         (0.3, Interval(0.1, 0.05, 0.2, 90), "<= 0.5", "", "holds"),
         (0.3, Interval(0.1, 0.05, 0.2, 90), ">= 0", "", "does not hold"),
         (0.3, Interval(0.1, 0.05, 0.2, 90), "", "", "does not hold"),
@@ -31,7 +32,7 @@ from verifierd.replay.statistics import Interval
     ],
 )
 def test_the_rule(published: float, figure: Figure | None, wanted: str, unit: str, found: Claim) -> None:
-    """The interval decides, the better side holds, and few cases decide nothing unless they exclude it."""
+    """The interval decides, the better side holds, and few cases decide nothing."""
     assert claim(published, figure, wanted=wanted, unit=unit, comparable=True) == found
 
 

@@ -137,11 +137,36 @@ def test_a_server_that_goes_away_ends_the_run_and_loses_nothing(tmp_path: Path) 
 
 
 def test_failures_at_the_end_are_kept(tmp_path: Path) -> None:
-    """A server that answers nothing is a result of a short run."""
-    with Server(lambda _messages, _times: Said("no", 404)) as server:
+    """A server that answers nothing is a result of a short run, which says so, and why."""
+    with Server(lambda _messages, _times: Said("no, password=hunter2hunter2", 404)) as server:
         found = _drive(server.url, 7, out=tmp_path / "run.jsonl")
     assert found.results == {"rows": 7, "failed": 7}
+    assert found.warning.startswith("7 of 7 answers never came, the first as http")
+    assert "404: no" in found.warning
+    assert "hunter2" not in found.warning
     assert len(read(tmp_path / "run.jsonl")[1]) == 7
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "warning"),
+    [
+        ([Outcome.EMPTY, Outcome.ABSTAINED, Outcome.THOUGHT], "none of 3 answers says anything"),
+        ([Outcome.EMPTY, Outcome.TRUNCATED], ""),
+        ([Outcome.FAILED, *[Outcome.ANSWERED] * 19], ""),
+        ([Outcome.FAILED, *[Outcome.ANSWERED] * 18], "1 of 19 answers never came, the first as no reason is known"),
+    ],
+)
+def test_little_that_came(outcomes: Sequence[Outcome], warning: str) -> None:
+    """Is told, so that what did not come is not taken for what went well."""
+
+    class Ready(Questions):
+        async def run(self, job: str, asked: Party) -> Sequence[Row]:  # noqa: ARG002 - as an engine has it
+            return [Row(case=job, outcome=outcomes[int(job)])]
+
+    choice = Choice(predictor="shell")
+    parameters = {"questions": len(outcomes)}
+    request = Request(parameters=parameters, choice=choice, runs=None, seed=0, say=lambda _line: None)
+    assert drive(request, Ready).warning == warning
 
 
 def test_other_data_is_another_run(tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def _opened(path: Path) -> io.FileIO:
     if path.exists() and not path.is_file():
         raise StateError(f"{path}: is no regular file", hint=another)
     try:
-        file = io.FileIO(path, "a")
+        file = io.FileIO(path, "a", opener=lambda name, flags: os.open(name, flags, 0o600))
     except OSError as error:
         raise StateError(f"{path}: {error.strerror or error}", hint=another) from error
     try:

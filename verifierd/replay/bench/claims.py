@@ -16,9 +16,9 @@ _LEAST = 6
 RULE = (
     "The rule: a published figure holds if the 95 % interval of the measured one contains it, or lies wholly on its"
     f" better side. Where it is contained, but the interval is wider than {100 * _WIDE:.0f} points (a share) or than"
-    f" the figure itself, or there are fewer than {_LEAST} values behind a median, there are too few cases to tell. A"
-    f" figure without an interval holds if it is no more than {100 * _NEAR:.0f} % worse. Nothing is compared at size"
-    " smoke, with random weights, or where a warning stands above."
+    f" the figure itself, there are too few cases to tell, as there are where they are fewer than {_LEAST}. A figure"
+    f" without an interval holds if it is no more than {100 * _NEAR:.0f} % worse. Nothing is compared at size smoke,"
+    " with random weights, or where a warning stands above."
 )
 
 
@@ -46,7 +46,7 @@ def claim(published: float, figure: Figure | None, *, wanted: str = "", unit: st
         worse = better * (published - figure) if better else abs(published - figure)
         return "holds" if worse <= _NEAR * abs(published) else "does not hold"
     share = is_share(figure) and not unit
-    if not share and figure.n < _LEAST:
+    if figure.n < _LEAST:
         return "too few"
     if figure.low <= published <= figure.high:
         wide = figure.high - figure.low > (_WIDE if share else abs(value(figure)))

@@ -1,6 +1,7 @@
 """Runs the jobs of a suite: asks, keeps what comes back, goes on where a killed run ended."""
 
 import hashlib
+import os
 import platform
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -20,6 +21,7 @@ from verifierd.replay.bench.book import About, Book, Row
 from verifierd.replay.bench.figures import Results
 from verifierd.replay.bench.suite import Measured, Request
 from verifierd.replay.runner import together
+from verifierd.sanitize import Sanitizer
 from verifierd.stages import Asked, Message
 
 __all__ = ("Engine", "Staged", "drive")
@@ -29,6 +31,13 @@ _AT_ONCE = 8
 
 _LOST = 50
 """Jobs in a row that failed, after which nobody is asked on: the server has gone, or never knew how to answer."""
+
+_MISSED = 0.05
+"""Of the answers that may be missing, and the rest still stand for all."""
+
+_DETAIL = 200
+
+_SILENT = frozenset({Outcome.ABSTAINED, Outcome.EMPTY, Outcome.FAILED, Outcome.THOUGHT})
 
 
 class Engine(Protocol):
@@ -95,7 +104,7 @@ def drive(request: Request, make: Callable[[Request], Engine], *, at_once: int |
             model=asked.model,
             results=engine.figures(rows),
             host=about.host,
-            warning="; ".join(filter(None, (engine.warning, _limited(jobs, engine)))),
+            warning="; ".join(filter(None, (engine.warning, _limited(jobs, engine), _missing(rows)))),
             rows=rows,
         )
 
@@ -104,6 +113,17 @@ def drive(request: Request, make: Callable[[Request], Engine], *, at_once: int |
 
 def _limited(jobs: Sequence[str], engine: Engine) -> str:
     return f"the first {len(jobs):,} of {len(engine.jobs):,} jobs" if len(jobs) < len(engine.jobs) else ""
+
+
+def _missing(rows: Sequence[Row]) -> str:
+    """That so little came that figures seem to tell what they do not: who says nothing does not break its role."""
+    failed = [row for row in rows if row.outcome is Outcome.FAILED]
+    if len(failed) > _MISSED * len(rows):
+        why = Sanitizer(os.urandom(16)).text(failed[0].detail or "no reason is known", _DETAIL)
+        return f"{len(failed):,} of {len(rows):,} answers never came, the first as {why}"
+    if rows and all(row.outcome in _SILENT for row in rows):
+        return f"none of {len(rows):,} answers says anything"
+    return ""
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """The suite `three-way`: another suite over several models, one after the other, and their differences in pairs."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,15 @@ def three_way(request: Request) -> Measured:
         model="; ".join(f"{run.run}: {run.model or run.predictor}" for run in runs),
         results=results,
         host=found[0].host | {"suite": suite.name},
-        warning=found[0].warning,
+        warning=_warning({run.run: one.warning for run, one in zip(runs, found, strict=True)}),
     )
+
+
+def _warning(warnings: Mapping[str, str]) -> str:
+    """Of all runs; each of its own where they differ."""
+    if len(set(warnings.values())) == 1:
+        return next(iter(warnings.values()))
+    return "; ".join(f"{run}: {one}" for run, one in warnings.items() if one)
 
 
 def _place(out: Path, number: int) -> Path:
