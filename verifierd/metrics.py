@@ -249,8 +249,8 @@ class Metrics:
         self.stored_trajectories = gauge("stored_trajectories", "Runs of trajectories in the database.")
         self.false_alarm_budget_ratio = gauge(
             "false_alarm_budget_ratio",
-            "Alarms labelled false for each trajectory, over the share of clean trajectories that the policy lets alarm; "
-            "NaN where it was not calibrated, or nothing was judged.",
+            "Alarms labelled false for each trajectory, over the share of clean trajectories that the policy lets "
+            "alarm; NaN where it was not calibrated, or nothing was judged.",
         )
         self.false_alarm_budget_ratio.set(math.nan)
         self.label_events_total = Labelled(
