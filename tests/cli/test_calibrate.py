@@ -44,12 +44,14 @@ def test_a_policy_is_written_and_used(clean: Path, tmp_path: Path) -> None:
 
 def test_people_are_told(clean: Path, tmp_path: Path) -> None:
     """What was left out, what came out, and how to use it."""
-    done = verifierd("calibrate", clean, "--predictor", "shell", "--alpha", ".1", "--out", tmp_path / "mine.toml")
+    out, page = tmp_path / "mine.toml", tmp_path / "mine.html"
+    done = verifierd("calibrate", clean, "--predictor", "shell", "--alpha", ".1", "--out", out, "--report", page)
 
     assert "46 trajectories read; left out: 1 labelled off path, 1 with something certain contradicted" in done.stdout
     assert "tried on each fifth" in done.stdout
     assert "--policy " in done.stdout
     assert done.stderr == ""
+    assert "What mine was calibrated on" in page.read_text(encoding="utf-8")
 
 
 def test_too_few_are_inconclusive(clean: Path, tmp_path: Path) -> None:

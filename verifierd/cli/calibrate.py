@@ -13,8 +13,8 @@ from rich.text import Text
 from verifierd import log
 from verifierd.calibration import Rate, required
 from verifierd.cli.inputs import Troubles, expand_inputs, spare
-from verifierd.cli.options import Judging, Share, json_option, judging_options, reworded
-from verifierd.cli.outputs import now
+from verifierd.cli.options import Judging, Share, json_option, judging_options, report_option, reworded
+from verifierd.cli.outputs import asked, now, write
 from verifierd.cli.view import bar, console, counted, print_json
 from verifierd.config import names_file
 from verifierd.errors import StateError
@@ -65,6 +65,7 @@ class _Share(Share):
     show_default=True,
     help="What hangs together, and so ends up in one part: a session with its sub-agents, or a file.",
 )
+@report_option
 @judging_options
 @json_option
 def command(
@@ -75,6 +76,7 @@ def command(
     delta: float | None,
     trim: float,
     group: Group,
+    page: Path | None,
     judging: Judging,
     as_json: bool,
 ) -> None:
@@ -88,7 +90,9 @@ def command(
         raise click.UsageError("name the policy file to write: --out mine.toml")
     troubles = Troubles()
     files = expand_inputs(paths, troubles)
-    spare([*files, judging.predictions], judging.out)
+    spare([*files, judging.predictions], judging.out, page=page)
+    if page is not None:
+        write(page)  # what is wrong with it shows before the work
     options = Options(alpha=alpha, step_alpha=step_alpha, delta=delta, trim=trim, seed=judging.seed)
     began = time.perf_counter()
 
@@ -103,14 +107,17 @@ def command(
         click.echo("verifierd: there is no trajectory to learn from; no policy was written", err=True)
         sys.exit(1)
     _write(judging.out, toml(learnt.policy))
-    document = _document(learnt, judging.out, time.perf_counter() - began)
+    warning = _inconclusive(learnt) if learnt.missing else ""
+    if page is not None:
+        from verifierd.replay.thresholds import report  # noqa: PLC0415 - loads what draws
+
+        write(page, report(learnt, warning=warning, command=asked(), date=learnt.made.date).encode())
     if as_json:
-        print_json(document)
+        print_json(_document(learnt, judging.out, time.perf_counter() - began))
     else:
-        for line in _lines(learnt, judging.out):
-            console().print(line)
-    if learnt.missing:
-        click.echo(f"verifierd: {_inconclusive(learnt)}", err=True)
+        console().print(*_lines(learnt, judging.out), sep="\n")
+    if warning:
+        click.echo(f"verifierd: {warning}", err=True)
     if troubles.unread:
         sys.exit(1)
 
