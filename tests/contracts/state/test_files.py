@@ -8,7 +8,7 @@ from verifierd.contracts.calls import parts, tool_call
 from verifierd.contracts.document import bundled
 from verifierd.contracts.engine import Contracts
 from verifierd.contracts.state.files import Files, Hunk, patched, window
-from verifierd.types import Action, Origin, Step
+from verifierd.types import Action, ObservationKind, Origin, Step
 
 PROGRAMS = Contracts(bundled()).programs
 PATH = "/repo/src/a.py"
@@ -171,6 +171,19 @@ def test_a_failed_edit_changes_nothing() -> None:
     _tell(files, _step("Edit", given, "String to replace not found", is_error=True))
 
     assert _known(files) == {1: "a", 2: "b"}
+
+
+@pytest.mark.parametrize("kind", [ObservationKind.ENV, ObservationKind.HARNESS_ERROR])
+def test_a_refusal_may_say_that_others_write(kind: ObservationKind) -> None:
+    """A file that somebody else changed is not known any more."""
+    files = Files()
+    said = "File has been modified since read, either by the user or by a linter. Read it again."
+
+    _tell(files, _read(1, "a", "b"))
+    given = {"file_path": PATH, "old_string": "a", "new_string": "c"}
+    _tell(files, _step("Edit", given, said, is_error=True, observation_kind=kind))
+
+    assert _known(files) == {}
 
 
 def test_a_snippet_tells_where_an_edit_went() -> None:

@@ -40,6 +40,8 @@ _LINKED = frozenset({
 })  # fmt: skip
 """Instructions for agents: often one file that has all these names."""
 _MOST_LINKS = 200
+_CHANGED = re.compile(r"\bhas been (?:unexpectedly )?modified\b")
+_SAID = 200  # characters of a refusal in which it says why
 _QUOTES = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
 
 
@@ -144,6 +146,8 @@ class Files:
         if step.turn != self.turn:
             self.forget_all()
             self.turn = step.turn
+        if not step.succeeded and _CHANGED.search(step.observation, 0, _SAID) and (named := _named(step.action.fields)):
+            self.forget(named)  # an editor refused, for others write here, too
         if step.observation_kind in {ObservationKind.POLICY_DENIED, ObservationKind.HARNESS_ERROR}:
             return
         if step.action.command is not None:
