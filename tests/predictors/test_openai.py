@@ -45,7 +45,7 @@ class Answer(msgspec.Struct, kw_only=True):
 
 def _streamed(*events: Any, end: bool = True) -> Answer:
     lines = [f"data: {json.dumps(event)}\n\n" for event in events]
-    body = "".join([": keepalive 1/2\n\n", *lines, "data: [DONE]\n\n" if end else ""])
+    body = "".join([": keepalive 1/2\r\n\r\n", *lines, "data: [DONE]\n\n" if end else ""])
     return Answer(headers={"Content-Type": STREAM}, body=body.encode())
 
 
@@ -212,12 +212,14 @@ REPORTED = _streamed({"error": {"message": "engine died"}})
         ),
         (Answer(body=b'{"choices": 7}'), "what the server sends is no chat completion"),
         (Answer(body=b""), "what the server sends is no chat completion"),
+        (Answer(headers={"Content-Type": STREAM}, body=b"data: " + b"x" * (1 << 20)), "the reply does not end within"),
+        (Answer(body=b"x" * (2 << 20)), "the reply does not end within"),
         (BROKEN, "the reply breaks off"),
         (REPORTED, "the server reports engine died"),
         (Answer(status=0), "no connection: "),
         (Answer(hold=5.0), "the server does not answer in time"),
     ],
-    ids=str,
+    ids=lambda given: str(given)[:99],
 )
 async def test_what_may_pass(answer: Answer, problem: str) -> None:
     """Is tried again; where it does not pass the error says what and how often."""

@@ -27,6 +27,11 @@ _TRIES = 4
 _LONGEST_PAUSE = 30.0
 """Seconds before another try, however long a server asks to wait."""
 
+_LONGEST_REPLY = 1 << 20
+"""Bytes of a reply, and as many again for every `_TOKENS` that are asked for: what is longer does not end."""
+
+_TOKENS = 256
+
 _SHOWN = 300
 """Characters of what a server says of an error."""
 
@@ -218,8 +223,8 @@ class OpenAIChat:
         text, thought, finish, usage = "", "", None, _Usage()
         async with self._client.stream("POST", self._url, json=self._body(messages, asked, words)) as response:
             if response.status_code != httpx2.codes.OK:
-                raise _refusal(response, await response.aread())
-            async for chunk in _chunks(response):
+                raise _refusal(response, b"".join([part async for part in _parts(response, _LONGEST_REPLY)]))
+            async for chunk in _chunks(response, _LONGEST_REPLY * (1 + asked.max_tokens // _TOKENS)):
                 if chunk.error is not None:
                     raise _Passing(f"the server reports {_shown(chunk.error)}")
                 usage = chunk.usage or usage
@@ -280,18 +285,43 @@ def _address(base_url: str) -> httpx2.URL:
     return url.copy_with(path=f"{path}/chat/completions")
 
 
-async def _chunks(response: httpx2.Response) -> AsyncIterator[_Chunk]:
-    """The parts of a streamed answer, or the whole of one that is not streamed."""
+async def _chunks(response: httpx2.Response, most: int) -> AsyncIterator[_Chunk]:
+    """The parts of a streamed answer of so many bytes at most, or the whole of one that is not streamed."""
     if "event-stream" not in response.headers.get("content-type", ""):
-        yield _chunk(await response.aread())
+        yield _chunk(b"".join([part async for part in _parts(response, most)]))
         return
-    async for line in response.aiter_lines():
-        if not line.startswith("data:"):
+    async for line in _lines(response, most):
+        if not line.startswith(b"data:"):
             continue  # blanks, and comments that keep the connection alive
-        data = line.removeprefix("data:").strip()
-        if data == "[DONE]":
+        data = line.removeprefix(b"data:").strip()
+        if data == b"[DONE]":
             return
         yield _chunk(data)
+
+
+async def _lines(response: httpx2.Response, most: int) -> AsyncIterator[bytes]:
+    begun: list[bytes] = []
+    async for part in _parts(response, most):
+        *whole, rest = part.replace(b"\r", b"\n").split(b"\n")
+        for line in whole:
+            yield b"".join([*begun, line])
+            begun.clear()
+        begun.append(rest)
+    yield b"".join(begun)
+
+
+async def _parts(response: httpx2.Response, most: int) -> AsyncIterator[bytes]:
+    """What comes, as it comes.
+
+    Raises:
+        _Passing: It does not end.
+    """
+    came = 0
+    async for part in response.aiter_bytes():
+        came += len(part)
+        if came > most:
+            raise _Passing(f"the reply does not end within {most:,} bytes")
+        yield part
 
 
 def _chunk(data: str | bytes) -> _Chunk:
