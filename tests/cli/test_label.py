@@ -144,8 +144,26 @@ def test_with_a_daemon_it_goes_through_the_daemon(tmp_path: Path, monkeypatch: p
     assert run("label", wrong, "undo", "--state", state).exit_code == 0
 
 
-def test_a_daemon_that_does_not_answer_is_said(tmp_path: Path) -> None:
+def test_a_state_that_is_used_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    """As by another such command: what a script says of many steps at once is all kept."""
+    judged(tmp_path, WRONG)
+
+    async def beside() -> None:
+        async with anyio.create_task_group() as group, Store(tmp_path):
+            group.start_soon(anyio.to_thread.run_sync, given)
+            await anyio.sleep(0.1)
+
+    def given() -> None:
+        told.append(run("label", WRONG.step_id, "on_path", "--state", tmp_path))
+
+    told: list[Result] = []
+    anyio.run(beside)
+    assert [one.exit_code for one in told] == [0]
+
+
+def test_a_daemon_that_does_not_answer_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A daemon without an endpoint, or whose address is of nobody, is a temporary error with a remedy."""
+    monkeypatch.setattr("verifierd.cli.label._TRIES", 1)
 
     async def beside() -> None:
         async with Store(tmp_path):  # as a daemon holds it

@@ -20,6 +20,8 @@ from verifierd.store import DATABASE, Store
 __all__ = ("command", "user")
 
 _SECONDS = 30.0  # that a daemon has for its answer
+_TRIES = 20
+_PAUSE = 0.05  # seconds between two
 _TRUTHS = {"on_path": "on path", "off_path": "off path", "unsure": "unsure"}
 _VERDICTS = {"on_path": "on path", "off_path": "off path", "abstain": "not decided"}
 
@@ -55,13 +57,28 @@ async def _say(where: Path, said: Saying) -> Mapping[str, Any]:
         raise StateError(
             f"{where / DATABASE}: does not exist", hint="name the state folder of `verifierd run` by --state DIR"
         )
+    for _ in range(_TRIES):
+        try:
+            return await _once(where, said)
+        except _UnheardError:  # another such command, or a daemon that begins, may have it for a moment
+            await anyio.sleep(_PAUSE)
+    return await _once(where, said)
+
+
+class _UnheardError(StateError):
+    """Somebody has the state, and does not listen."""
+
+
+async def _once(where: Path, said: Saying) -> Mapping[str, Any]:
     try:
         async with Store(where) as store:
             return answer(await store.label(said))
     except StateError as error:
-        # Only a daemon that has the state removes the address of one that was killed, so it is asked second.
-        if not error.temporary or not (where / "endpoint").exists():
+        if not error.temporary:
             raise
+        # Only a daemon that has the state removes the address of one that was killed, so it is asked second.
+        if not (where / "endpoint").exists():
+            raise _UnheardError(error.message, hint=error.hint, temporary=True) from error
     return await _ask(where, said)
 
 
@@ -79,9 +96,8 @@ async def _ask(where: Path, said: Saying) -> Mapping[str, Any]:
             reply = await client.post(f"{url}/api/labels", headers=headers, content=msgspec.json.encode(said))
             document = msgspec.json.decode(reply.content, type=dict[str, Any])
     except (OSError, UnicodeError, httpx2.HTTPError, httpx2.InvalidURL, msgspec.DecodeError) as error:
-        raise StateError(
-            f"{where}: the daemon that uses it does not answer: {error}", hint=later, temporary=True
-        ) from error
+        kind = _UnheardError if isinstance(error, httpx2.ConnectError) else StateError
+        raise kind(f"{where}: the daemon that uses it does not answer: {error}", hint=later, temporary=True) from error
     if reply.status_code in (200, 202):
         return document
     message, hint = str(document.get("error", reply.status_code)), str(document.get("hint", ""))
