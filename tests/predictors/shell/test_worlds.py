@@ -581,3 +581,43 @@ def test_the_root_is_not_written_to() -> None:
     told = Told()
     told.cwd = "/"
     assert told.guess("echo x > note.txt") is None
+
+
+@pytest.mark.parametrize(
+    ("command", "observation"),
+    [
+        ("touch no/x new", "touch: cannot touch 'no/x': No such file or directory\n"),
+        ("mkdir no/x new", "mkdir: cannot create directory \u2018no/x\u2019: No such file or directory\n"),
+        ("mv no f new", "mv: cannot stat 'no': No such file or directory\n"),
+        ("tee no/x new < f", "tee: no/x: No such file or directory\na\n"),
+    ],
+)
+def test_commands_go_on_after_an_error(command: str, observation: str) -> None:
+    """Where the virtual shell gives up at the first error, it is not known what became of the other operands."""
+    told = Told()
+    told.saw("mkdir top && cd top", "")
+    told.cwd = f"{CWD}/top"
+    told.saw("echo a > f", "")
+    assert told.guess("test -e new || echo no") == "no\n"
+    told.saw(command, observation, 1)
+    assert told.guess("test -e new || echo no") is None
+
+
+def test_modes_are_set_after_an_error() -> None:
+    """Of several paths, those that are there get their mode."""
+    told = Told()
+    told.saw("echo a > f", "")
+    told.saw("chmod +x no f", "chmod: cannot access 'no': No such file or directory\n", 1)
+    assert told.guess("[ -x f ] && echo y") in {"y\n", None}
+
+
+def test_names_of_one_file() -> None:
+    """A link that was made may still be there when nothing is known of the files any more."""
+    told = Told()
+    told.saw("echo a > f; ln -s f l", "")
+    told.saw("make", "")
+    told.saw("cat l", "a\n")
+    told.saw("cat g", "a\n")
+    told.saw("echo b > f", "")
+    assert told.guess("cat l") is None
+    assert told.guess("cat g") == "a\n"

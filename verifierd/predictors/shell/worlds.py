@@ -113,6 +113,8 @@ _LONGEST_PATH = 4096
 _LOCALE = "order depends on the locale"
 # What it says where only the words, or their order, are not certified: that there are any is.
 _WORDING = ("message ", "order of ", _LOCALE)
+# What it says where the errors are not certified, and so is what was done in spite of them.
+_ERRORS = ("message ", "error message ")
 _DEPENDS = "depends on what nobody showed"
 
 
@@ -232,6 +234,9 @@ class Session:
         self._folders: set[str] = set()
         # A symbolic link may have been made.
         self._linked = False
+        # What links were made of and are called; and those of them that may still be two names of one file.
+        self._aliases: set[str] = set()
+        self._estranged: set[str] = set()
         # The stack of directories was used, which moves OLDPWD in ways of its own.
         self._stacked = False
         # Variables with attributes that outlive everything else.
@@ -404,6 +409,9 @@ class Session:
             return
         if all(fit) and trial.doubted is not None and code is None and not trial.read_only:
             self._lose_sight(trial)
+        elif all(fit) and trial.doubted is not None and trial.doubted.startswith(_ERRORS) and not trial.read_only:
+            # Where the virtual shell gave up, the real command may have gone on with its other operands.
+            self._lose_what_it_reached(trial)
         if all(fit) and trial.doubted is None and first.mixed:
             self._profile.ordered = True
         if all(fit) and trial.doubted == _LOCALE:
@@ -531,10 +539,13 @@ class Session:
                 for path in kept
                 if not any(f"{other}/".startswith(f"{path}/") for other in self._operands(touched))
             }
-            # The worlds keep nobody from anything by a mode, so that it can be set there.
+            # The worlds keep nobody from anything by a mode, so that it can be set there; one by one, for the virtual shell
+            # stops at the first that is missing.
             for world in self._worlds if kept else ():
                 for args in modes:
-                    world.run(shlex.join(["chmod", *filter(None, args)]), ordered=False)
+                    first = 2 if args[:1] == ["-R"] else 1
+                    for word in args[first:]:
+                        world.run(shlex.join(filter(None, ["chmod", *args[:first], word])), ordered=False)
             self._terrain.unsettle(paths - kept)
 
     def _lose_sight(self, trial: _Trial | None) -> None:
@@ -567,6 +578,7 @@ class Session:
     def _forget_files(self) -> None:
         self._terrain.forget()
         self._moded.clear()
+        self._estranged |= self._aliases
 
     def _forget_place(self, trial: _Trial | None) -> None:
         """Where the log does not say it, the directory is unknown after a command that may have left it."""
@@ -765,6 +777,8 @@ class Session:
         trial.reach = self._terrain.plant(
             words, path_shapes(analysis, None if self._furnished else self._folders, trial.cwd), clues
         )
+        if not self._estranged.isdisjoint(trial.reach):
+            return "perhaps another name of a file"
         trial.blocked = trial.blocked or any(
             world.exists(path) and not world.is_folder(path) for path in made for world in self._worlds
         )
@@ -915,6 +929,7 @@ class Session:
         for number, part in enumerate(analysis.commands):
             if part.name == "ln":
                 self._linked = True
+                self._aliases.update(self._operands([word for word in part.args if word and word[0] != "-"]))
             if part.name in {"pushd", "popd"}:
                 self._stacked = True
             if part.name == "readonly" or (
