@@ -206,7 +206,8 @@ def test_115_secrets_stay_out_of_commands(spilt: Spilt, logs: Path, tmp_path: Pa
     told = {
         "top": run("top", "--once", "--state", state),
         "inspect": run("inspect", logs) + run("inspect", logs, "--json"),
-        "replay": run("replay", logs, "--list", "all", "--out", tmp_path / "v.jsonl") + run("replay", logs, "--json"),
+        "replay": run("replay", logs, "--list", "all", "--out", tmp_path / "v.jsonl")
+        + run("replay", logs, "--json", "--report", tmp_path / "v.html"),
         "eval": run("eval", log, *FAULTS, "--out", tmp_path / "e.jsonl", "--report", tmp_path / "e.html"),
         "contracts": run("contracts", "mine", log),
         "label": run("label", spilt.ids[0], "unsure", "--note", planted(), "--state", state),
@@ -225,7 +226,7 @@ def test_115_secrets_stay_out_of_commands(spilt: Spilt, logs: Path, tmp_path: Pa
     for path in tmp_path.iterdir():
         told[path.name] = path.read_text(encoding="utf-8")
     assert {name: leaks(text) for name, text in told.items() if leaks(text)} == {}
-    assert {"e.html", "v.jsonl", "e.jsonl"} <= set(told)
+    assert {"e.html", "v.html", "v.jsonl", "e.jsonl"} <= set(told)
 
 
 def test_115_agents_are_told_no_secret(spilt: Spilt) -> None:
@@ -309,9 +310,10 @@ def test_116_nothing_acts_on_who_reads(spilt: Spilt, logs: Path) -> None:
         assert not re.search(r"<script(?![^>]*\bsrc=)|\son\w+=|style=|javascript:", text)
 
 
-def test_116_reports_show_text(logs: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [("eval", *FAULTS), ("replay",)], ids=["eval", "replay"])
+def test_116_reports_show_text(command: tuple[str, ...], logs: Path, tmp_path: Path) -> None:
     """Markup of a transcript is neither markup nor script in a report, and nothing in one is asked of the network."""
-    run("eval", logs / "a.jsonl", *FAULTS, "--report", tmp_path / "r.html")
+    run(*command, logs / "a.jsonl", "--report", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     for tag in ("<script>alert", "<img src=x", "\x1b", "\u202e"):
         assert tag not in page
