@@ -27,6 +27,7 @@ from verifierd.config import (
 from verifierd.errors import ConfigError
 
 DEFECTS = Path(__file__).parent / "data" / "config"
+NO_PATH = "Name a file, a folder or, for logs, a glob."
 SEE_INIT = "Mend the value at the place that the message names; `verifierd config init` shows every key."
 SOURCE_KEYS = "Known keys there: exclude, format, from, paths."
 CONFIG_KEYS = (
@@ -142,6 +143,13 @@ HTTP_KEYS = "Known keys there: allow-remote, enabled, host, port."
         ("notify_parallel", "`parallel` must be from 1 to 64 - at `$.notify[0]`", SEE_INIT),
         ("notify_program", "`command` must be a program and its arguments - at `$.notify[0]`", SEE_INIT),
         ("notify_twice", "two of `notify` are the same; give each a `name` of its own", SEE_INIT),
+        ("paths_nul", "`sources.paths` names `a\x00b`, which is no path", NO_PATH),
+        ("state_empty", "`state.dir` names ``, which is no path", NO_PATH),
+        (
+            "labels_home",
+            "`labels.files` names `~verifierd-nobody/l.jsonl`, which is in the home of nobody who is known here",
+            NO_PATH,
+        ),
         ("max_line_bytes", "`max-line-bytes` must be at least 1024", SEE_INIT),
         ("grace_negative", "`grace` must not be negative", SEE_INIT),
         ("grace_nan", "`grace` must not be negative", SEE_INIT),

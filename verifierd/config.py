@@ -336,7 +336,7 @@ def read(path: Path | None) -> Config:
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}", hint="Save the file as UTF-8.") from error
-    return _anchored(parse(text, str(path)), path.resolve().parent)
+    return _anchored(parse(text, str(path)), path)
 
 
 def with_sources(config: Config) -> Config:
@@ -434,27 +434,55 @@ def api_key(model: ModelConfig) -> str | None:
     return key
 
 
-def _anchored(config: Config, folder: Path) -> Config:
-    def anchor(path: str) -> str:
+def _anchored(config: Config, file: Path) -> Config:
+    """The same with all of its paths taken from the file's folder.
+
+    Raises:
+        ConfigError: One of them is no path.
+    """
+    folder = file.resolve().parent
+
+    def anchor(key: str, path: str) -> str:
+        if trouble := _trouble(path):
+            raise ConfigError(
+                f"{file}: `{key}` names `{path}`, which {trouble}", hint="Name a file, a folder or, for logs, a glob."
+            )
         return path if path == "-" or path.startswith("~") else os.path.normpath(folder / path)
 
     state, model = config.state, config.model
     return msgspec.structs.replace(
         config,
         sources=tuple(
-            msgspec.structs.replace(source, paths=tuple(map(anchor, source.paths))) for source in config.sources
+            msgspec.structs.replace(source, paths=tuple(anchor("sources.paths", path) for path in source.paths))
+            for source in config.sources
         ),
-        policy=anchor(config.policy) if names_file(config.policy) else config.policy,
-        model=model if model.prompts is None else msgspec.structs.replace(model, prompts=anchor(model.prompts)),
-        state=state if state.dir is None else msgspec.structs.replace(state, dir=anchor(state.dir)),
-        labels=msgspec.structs.replace(config.labels, files=tuple(map(anchor, config.labels.files))),
+        policy=anchor("policy", config.policy) if names_file(config.policy) else config.policy,
+        model=model
+        if model.prompts is None
+        else msgspec.structs.replace(model, prompts=anchor("model.prompts", model.prompts)),
+        state=state if state.dir is None else msgspec.structs.replace(state, dir=anchor("state.dir", state.dir)),
+        labels=msgspec.structs.replace(
+            config.labels, files=tuple(anchor("labels.files", path) for path in config.labels.files)
+        ),
         notify=tuple(
-            msgspec.structs.replace(told, command=(anchor(told.command[0]), *told.command[1:]))
-            if told.command and "/" in told.command[0]
+            msgspec.structs.replace(told, command=(anchor("notify.command", told.command[0]), *told.command[1:]))
+            if told.command and ("/" in told.command[0] or told.command[0].startswith("~"))
             else told
             for told in config.notify
         ),
     )
+
+
+def _trouble(path: str) -> str:
+    """What is wrong with a path, whatever is there; empty if nothing is."""
+    if not path or "\0" in path:
+        return "is no path"
+    if path.startswith("~"):
+        try:
+            Path(path).expanduser()
+        except RuntimeError:
+            return "is in the home of nobody who is known here"
+    return ""
 
 
 def _named(message: str, document: Mapping[str, Any], kind: type) -> str:
