@@ -62,6 +62,12 @@ def test_what_a_row_may_lack(tmp_path: Path) -> None:
     assert (found.action, found.truth) == ("ask", "told")
 
 
+def test_what_is_no_character(tmp_path: Path) -> None:
+    """Half of a pair of surrogates, as the standard library writes and reads it, becomes a mark that can be sent."""
+    (case,) = cases(written(tmp_path / "a.jsonl", row(1, prompt=["ask \ud800"], current_prompt="")))
+    assert told(case).asked == "ask \ufffd"
+
+
 def test_a_row_as_steps(tmp_path: Path) -> None:
     """Typed lines are a command, a call in JSON has its tool, a text stays one; the marker is off."""
     call = '**Action:**\n```json\n{"name": "get", "arguments": {"id": 3}}\n```'
@@ -92,6 +98,9 @@ def test_wrong_rows_are_told_with_their_place(tmp_path: Path) -> None:
         cases(file)
     file.write_text('\n{"task": 3}\n', encoding="utf-8")
     with pytest.raises(ConfigError, match=r"a\.jsonl:2: "):
+        cases(file)
+    written(file, row(1, failed=0, total_score=3, quality=1e308))
+    with pytest.raises(ConfigError, match=r"a\.jsonl:1: Expected `float` <= .*quality"):
         cases(file)
     file.write_text("", encoding="utf-8")
     with pytest.raises(ConfigError, match="holds no rows"):

@@ -72,6 +72,7 @@ def test_what_is_left_out_does_not_count() -> None:
     assert grade.scores == {"format": 4, "factuality": 0, "consistency": 0, "realism": -1, "quality": 0}
     assert grade.total == 4.0
     assert graded('{"scores": {}}').total == 0.0
+    assert graded(f'{{"scores": {{"quality": -{"9" * 400}, "format": 1e300}}}}').scores["quality"] == -1000
     assert not graded('{"scores": {}}').problem
 
 

@@ -10,9 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
+from verifierd.adapters.parse import FAILURES, parse
 from verifierd.errors import ConfigError
 from verifierd.replay.bench.awb.reading import DIMENSIONS, unmarked
 from verifierd.sanitize import plain
@@ -73,6 +75,10 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     truth: str
 
 
+_Score = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]
+"""From 1 to 5, or 0 for none; what else somebody wrote must at least be a number to add up."""
+
+
 class _Row(msgspec.Struct, frozen=True):
     """A line: unknown fields are left out."""
 
@@ -85,15 +91,15 @@ class _Row(msgspec.Struct, frozen=True):
     turn_idx: int = 1
     gen: str | None = None
     failed: float | None = None
-    total_score: float = 0
-    format: float = 0
-    factuality: float = 0
-    consistency: float = 0
-    realism: float = 0
-    quality: float = 0
+    total_score: _Score = 0
+    format: _Score = 0
+    factuality: _Score = 0
+    consistency: _Score = 0
+    realism: _Score = 0
+    quality: _Score = 0
 
 
-_decode = msgspec.json.Decoder(_Row).decode
+_decoder = msgspec.json.Decoder(_Row)
 
 
 def cases(path: Path, *, most: int = 0, seed: int = 0) -> list[Case]:
@@ -141,7 +147,7 @@ def told(case: Case) -> Told:
         with case.path.open("rb") as file:
             file.seek(case.offset)
             row = _decode(file.read(case.size))
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (OSError, *FAILURES) as error:
         raise ConfigError(f"{case.path}: changed while it was measured on: {error}", hint="Run it again.") from error
     prompts, responses, last = _listed(row.prompt), _listed(row.response), row.turn_idx - 1
     return Told(
@@ -185,7 +191,7 @@ def _of(file: Path) -> list[Case]:
 def _case(file: Path, number: int, offset: int, line: bytes) -> Case:
     try:
         row = _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except FAILURES as error:
         raise ConfigError(f"{file}:{number}: {error}", hint=_README) from error
     judged = row.failed is not None or row.total_score != 0
     domain = re.sub(r"[^a-z0-9]+", "_", row.task.rpartition("/")[2].lower()) or "mcp"
@@ -204,6 +210,23 @@ def _case(file: Path, number: int, offset: int, line: bytes) -> Case:
         failed=(1.0 if row.failed is None else row.failed) if judged else None,
         scores={name: getattr(row, name) for name in (*DIMENSIONS, "total_score")} if judged else {},
     )
+
+
+def _decode(line: bytes) -> _Row:
+    """A row; where a text holds what is no character, such as half of a pair of surrogates, a mark stands for it.
+
+    Raises:
+        DecodeError, RecursionError: It is none.
+    """
+    try:
+        return _decoder.decode(line)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        found = parse(line)
+        if found.damage != "repaired":
+            raise
+    return msgspec.convert(found.objects[0], _Row)
 
 
 def _drawn(found: Sequence[Case], most: int, seed: int) -> list[Case]:

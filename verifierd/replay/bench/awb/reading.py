@@ -24,6 +24,8 @@ _DEEPEST = 500
 """Braces within braces, beyond which nothing is an object."""
 
 _HIGHEST = 5
+_LOWEST = -1000
+"""Whatever a judge writes: a score is kept as it came where it is too low, but it must remain a number to add up."""
 
 
 class Grade(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,7 +190,7 @@ def _scores(value: dict[str, Any]) -> dict[str, int] | None:
     if not isinstance(given, dict):
         return None
     found = {name: _number(given.get(name)) for name in DIMENSIONS}
-    return {name: min(_HIGHEST, score) for name, score in found.items()}
+    return {name: max(_LOWEST, min(_HIGHEST, score)) for name, score in found.items()}
 
 
 def _number(value: Any) -> int:
