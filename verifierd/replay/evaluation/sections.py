@@ -672,7 +672,7 @@ def _tolerance(found: Document) -> list[Part]:
     head = ("Tolerance", "verifierd", "a step drawn at random", *(("a second person's label",) if second else ()))
     rows: list[list[Cell]] = [
         [
-            f"{place} steps" if place != "0" else "the very step",
+            {"0": "the very step", "1": "1 step"}.get(place, f"{place} steps"),
             figure(found["found"][place]),
             Figure(value=found["at_random"][place]),
             *([figure(second[place])] if second else []),
