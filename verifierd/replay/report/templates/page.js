@@ -3,9 +3,11 @@ for (const chart of document.querySelectorAll(".chart")) {
   const figure = JSON.parse(chart.querySelector("script").textContent);
   Plotly.newPlot(chart.querySelector(".plot"), figure.data, figure.layout, {displayModeBar: false, responsive: true});
 }
-for (const quote of document.querySelectorAll("pre")) {
-  const first = quote.querySelector("mark");
-  if (first) quote.scrollTop = first.getBoundingClientRect().top - quote.getBoundingClientRect().top - 40;
+for (const sides of document.querySelectorAll(".sides")) {
+  const [predicted, observed] = sides.querySelectorAll("pre"); // both are cut around the place that decided
+  const first = observed.querySelector("mark");
+  if (first) observed.scrollTop = first.getBoundingClientRect().top - observed.getBoundingClientRect().top - 40;
+  predicted.scrollTop = observed.scrollTop;
 }
 let unfolded = [];
 addEventListener("beforeprint", () => {
