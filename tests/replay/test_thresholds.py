@@ -71,7 +71,7 @@ def test_it_says_all(enough: Learnt) -> None:
         "Learnt from 60 clean trajectories that have a score, of 60 groups",
         "Steps with a score 420 of 480",
         "where at most 10 % may",
-        "predictors shell,mlx model m an alarm is evidence above",
+        "predictors shell,mlx model m evidence above which it alarms 0.",
         "labelled off path left out: somebody says that a step is not clean 2",
         "contradicted left out: something certain was contradicted, so they are not clean 3",
         "for the reference how odd clean steps are 30",
@@ -98,7 +98,7 @@ def test_too_few_are_told() -> None:
     page = text(report(learnt(3), warning="INCONCLUSIVE: no alarm level.", command="", date=""))
 
     assert "INCONCLUSIVE: no alarm level." in page
-    assert "an alarm is evidence none" in page
+    assert "evidence above which it alarms none" in page
     assert "few" in page
     assert "There were too few trajectories, or scores, to try it." in page
 

@@ -31,12 +31,11 @@ def report(learnt: Learnt, *, warning: str, command: str, date: str) -> str:
 
 def _result(learnt: Learnt, warning: str) -> Section:
     made, found = learnt.made, learnt.made.learnt
-    level = "none" if found.level is None else f"above {found.level:.4g}"
     rows: list[list[Cell]] = [
         ["policy", learnt.policy.id],
         ["predictors", made.predictor],
         ["model", made.model or "none"],
-        ["an alarm is evidence", level],
+        ["evidence above which it alarms", "none" if found.level is None else f"{found.level:.4g}"],
         ["surprise that few clean steps exceed", "-" if found.step_level is None else f"{found.step_level:.4g}"],
         ["hash of the calibration", made.hash],
     ]
