@@ -539,8 +539,8 @@ class Session:
                 for path in kept
                 if not any(f"{other}/".startswith(f"{path}/") for other in self._operands(touched))
             }
-            # The worlds keep nobody from anything by a mode, so that it can be set there; one by one, for the virtual shell
-            # stops at the first that is missing.
+            # The worlds keep nobody from anything by a mode, so that it can be set there; one by one, for the virtual
+            # shell stops at the first that is missing.
             for world in self._worlds if kept else ():
                 for args in modes:
                     first = 2 if args[:1] == ["-R"] else 1
