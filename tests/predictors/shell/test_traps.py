@@ -44,6 +44,7 @@ def _trap(
         "for d in */; do echo $d; done",
         "echo *.{txt,log}",
         "ls {src,lib}/*.py",
+        "mv *.txt old",
         "[ -x run.sh ] && ./run.sh",
         "[[ -f a && -x run.sh ]] && echo y",
     ],
@@ -69,6 +70,7 @@ def test_traps(command: str) -> None:
         "cat > x.c <<'EOF'\nint main() { /* TODO */ }\nEOF",
         "echo 'a * b/c'",
         "echo {a,b}.txt *",
+        "mv *.txt d",
     ],
 )
 def test_plain(command: str) -> None:

@@ -89,6 +89,11 @@ def trap(
                     _GLOB_BRACES.search(bare) and not (cwd is not None and is_fresh(cwd)),
                     "what the globs of a brace expansion match",
                 ),
+                (
+                    not (cwd is not None and is_fresh(cwd))
+                    and any(_gathers(part.name, _operands(part.args), cwd, is_folder) for part in analysis.commands),
+                    "how much is brought to what may be no directory",
+                ),
             )
             if holds
         ),
@@ -103,6 +108,12 @@ def _goes_home(analysis: ScriptAnalysis) -> bool:
         for part in analysis.commands
     )
     return strays and not set(analysis.command_names) <= {"cd", "pushd", "pwd", "echo", "true", ":"}
+
+
+def _gathers(name: str | None, words: Sequence[str], cwd: str | None, is_folder: Callable[[str], bool]) -> bool:
+    """Whether a command brings what a glob matches, be it one or several, to what is not surely a directory."""
+    *sources, target = words or [""]
+    return name in {"cp", "mv"} and any("*" in word for word in sources) and not is_folder(absolute(target, cwd))
 
 
 def _physical(name: str | None, words: Sequence[str], args: Sequence[str | None]) -> str | None:
