@@ -649,6 +649,35 @@ async def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.anyio
+async def test_a_body_that_does_not_end_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever sends a byte now and then takes nobody's place; neither that nor who goes away is an error in the log."""
+    monkeypatch.setattr("verifierd.http.server._PATIENCE", 0.1)
+    head = (
+        b"POST /api/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n"
+    )
+    async with served(application()) as client:
+        port = client.base_url.port or 0
+        async with await anyio.connect_tcp("127.0.0.1", port) as gone:
+            await gone.send(head)
+        slow = await anyio.connect_tcp("127.0.0.1", port)
+
+        async def trickle() -> None:
+            await slow.send(head)
+            while True:
+                await slow.send(b"{")
+                with anyio.move_on_after(0.05):
+                    await slow.receive()
+
+        with anyio.fail_after(10), pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+            await trickle()
+        await slow.aclose()
+        assert (await client.get("/livez")).status_code == 200
+    assert not caplog.records
+
+
+@pytest.mark.anyio
 async def test_none_of_a_burst_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many more connections at once than are served at once are all answered, one after the other."""
     monkeypatch.setattr("verifierd.http.server._CONNECTIONS", 3)

@@ -5,10 +5,12 @@ import re
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from verifierd.http.answers import respond
@@ -118,7 +120,8 @@ class Guard:
         except HTTPException as refusal:
             await respond(refusal.status_code, {"error": refusal.detail}, headers=refusal.headers)(scope, receive, send)
             return
-        await self._app(scope, _limited(receive), send)
+        with suppress(ClientDisconnect):  # before the body's end: nobody is there to be answered
+            await self._app(scope, _limited(receive), send)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
         host = headers.get("host", "").lower()

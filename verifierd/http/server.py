@@ -154,7 +154,7 @@ class _Server(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """A connection that is closed if no request comes in time, or if nobody takes the answer.
+    """A connection that is closed if no request comes in time, if one does not end, or if nobody takes the answer.
 
     Args:
         release: Called once it is no more one of the many: when it is lost or has become a stream of events, which is
@@ -197,7 +197,7 @@ class _Connection(H11Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _look(self) -> None:
-        stuck = self.flow.write_paused
+        stuck = self.flow.write_paused or (self._is_busy and self.cycle.more_body)
         if stuck and self._stuck:
             self.transport.abort()
         elif not self._is_busy:
