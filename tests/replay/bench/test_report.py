@@ -54,6 +54,7 @@ def test_each_kind_of_figure_has_its_picture() -> None:
         "exact": _HALF,
         "answer_seconds_median": Interval(2.0, 1.0, 3.0, 20),
         "decode_over_verify": Interval(5.0, 4.0, 6.0, 9),
+        "tokens_ratio": Interval(5.0, 4.0, 6.0, 9),
         "depth_1_5_exact": _HALF,
         "depth_6_10_exact": Interval(0.4, 0.2, 0.6, 20),
         "truncated_256": Interval(0.9, 0.8, 1.0, 20),

@@ -38,9 +38,21 @@ def test_a_document_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('name = "mine"\ndescription = "d"\nengine = "speed"\n[smoke]\n[full]\n')
     assert load(str(file)).name == "mine"
-    file.write_text('name = "mine"\ndescription = "d"\nengine = "warp"\n[smoke]\n[full]\n')
-    with pytest.raises(ConfigError, match="warp"):
-        load(str(file))
+    good = file.read_text()
+    for old, new, problem in (
+        ('"speed"', '"warp"', "`engine` is `warp`"),
+        ('"mine"', '"../mine"', r"`name` is `\.\./mine`"),
+        ("[full]", '[full]\n[figures.ratio]\nsays = "s"\nwanted = "four"', "`wanted` is `four`"),
+        ("[full]", "[full]\n[figures.ratio]\nsays = 3", r"figures\.ratio\.says"),
+    ):
+        file.write_text(good.replace(old, new))
+        with pytest.raises(ConfigError, match=problem) as caught:
+            load(str(file))
+        assert "replay/suites/README.md" in caught.value.hint
+    file.write_text(good.replace('"speed"', '"roles"').replace("[full]", "[full]\nmax-tokens = 0"))
+    with pytest.raises(ConfigError, match=r"`mine`, parameters of size full: `max-tokens`") as caught:
+        measure(load(str(file)), Choice(predictor="shell"))
+    assert "replay/suites/README.md" in caught.value.hint
     with pytest.raises(ConfigError, match="cannot read"):
         load(str(tmp_path / "other.toml"))
 

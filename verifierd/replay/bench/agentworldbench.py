@@ -13,7 +13,7 @@ import msgspec
 
 from verifierd.bundled import root
 from verifierd.config import ModelConfig
-from verifierd.errors import ConfigError, PredictorError
+from verifierd.errors import PredictorError
 from verifierd.predictors import prompt
 from verifierd.replay.bench.asking import Answer, Outcome, Party, asked_by, forgiven, matched, shortened
 from verifierd.replay.bench.awb.data import Case, Told, asking, cases, steps, told
@@ -23,7 +23,7 @@ from verifierd.replay.bench.awb.scores import Judged, answers, recalled, summary
 from verifierd.replay.bench.book import Row
 from verifierd.replay.bench.drive import drive
 from verifierd.replay.bench.figures import Results
-from verifierd.replay.bench.suite import Measured, Request
+from verifierd.replay.bench.suite import Measured, Request, parameters_of
 from verifierd.stages import Asked, Message, Reply
 from verifierd.types import Step
 
@@ -105,10 +105,7 @@ def agentworldbench(request: Request) -> Measured:
         ConfigError: A parameter is wrong, or the data, or the file holds another run.
         PredictorError: The predictor, or the judge, cannot start here.
     """
-    try:
-        parameters = msgspec.convert(dict(request.parameters), Parameters)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"the suite's parameters: {error}") from error
+    parameters = parameters_of(request, Parameters)
     own = Path(str(root("replay") / "suites" / "data" / "agentworldbench"))
     found = cases(request.data or own, most=parameters.rows, seed=request.seed)
     if found[0].failed is not None:

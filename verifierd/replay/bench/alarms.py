@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from verifierd.calibration import Scored, Table, Trajectory, evaluate_all, fit, rank, required, tabulate
 from verifierd.errors import ConfigError
 from verifierd.replay.bench.figures import Results, over_seeds
-from verifierd.replay.bench.suite import Measured, Request
+from verifierd.replay.bench.suite import Measured, Request, parameters_of
 from verifierd.replay.bench.tables import unpacked, write
 
 __all__ = ("alarms", "read")
@@ -94,10 +94,7 @@ def alarms(request: Request) -> Measured:
         ConfigError: A parameter is wrong, or the data.
         StateError: The table cannot be written.
     """
-    try:
-        parameters = msgspec.convert(dict(request.parameters), _Parameters)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"the suite's parameters: {error}") from error
+    parameters = parameters_of(request, _Parameters)
     if request.runs is not None:
         parameters = msgspec.structs.replace(parameters, seeds=request.runs)
     data = _Set(*(_generated(request.seed) if request.data is None else read(request.data)))

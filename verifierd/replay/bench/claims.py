@@ -18,7 +18,7 @@ RULE = (
     f" better side. Where it is contained, but the interval is wider than {100 * _WIDE:.0f} points (a share) or than"
     f" the figure itself, there are too few cases to tell, as there are where they are fewer than {_LEAST}. A figure"
     f" without an interval holds if it is no more than {100 * _NEAR:.0f} % worse. Nothing is compared at size smoke,"
-    " with random weights, or where a warning stands above."
+    " with random weights, or where a suite stands under a warning."
 )
 
 

@@ -34,7 +34,9 @@ class Constrained:
         parameters = dict(request.parameters)
         most = parameters.pop(_MOST, None)
         if not isinstance(most, int) or most < 1:
-            raise ConfigError(f"the suite's parameters: `{_MOST}` must be a number of at least 1")
+            raise ConfigError(
+                f"the suite `{request.suite}`, parameters of size {request.size}: `{_MOST}` must be 1 or more"
+            )
         self._roles = Roles(msgspec.structs.replace(request, parameters=parameters))
         self._grammar = partial(observation, most=most)
         ways = (_FREE, _HELD), (_HELD, _FREE)  # in turn, so that neither is always the first to ask

@@ -17,8 +17,8 @@ from verifierd.replay.bench.asking import Answer, Outcome, Party, Sampling, aske
 from verifierd.replay.bench.book import Row
 from verifierd.replay.bench.drive import drive
 from verifierd.replay.bench.figures import Results, median
-from verifierd.replay.bench.sequences import parameters_of, share
-from verifierd.replay.bench.suite import Measured, Request
+from verifierd.replay.bench.sequences import share
+from verifierd.replay.bench.suite import Measured, Request, parameters_of
 from verifierd.stages import Message
 from verifierd.types import Abstain, Action, History, Origin, Step
 

@@ -15,8 +15,8 @@ from verifierd.replay.bench.book import Row
 from verifierd.replay.bench.drive import drive
 from verifierd.replay.bench.exercises import FUNCTIONS, PUZZLES, answered, program
 from verifierd.replay.bench.figures import Results
-from verifierd.replay.bench.sequences import agreement, costs, outcomes, parameters_of, share
-from verifierd.replay.bench.suite import Measured, Request
+from verifierd.replay.bench.sequences import agreement, costs, outcomes, share
+from verifierd.replay.bench.suite import Measured, Request, parameters_of
 from verifierd.stages import Asked, Message
 from verifierd.types import Action, Origin, Step
 

@@ -6,8 +6,8 @@ from verifierd.replay.bench.asking import Outcome, Party, Sampling, asked_by
 from verifierd.replay.bench.book import Row
 from verifierd.replay.bench.figures import Results
 from verifierd.replay.bench.forms import FORMS, Form
-from verifierd.replay.bench.sequences import Limits, agreement, ask, costs, outcomes, parameters_of, share
-from verifierd.replay.bench.suite import Request
+from verifierd.replay.bench.sequences import Limits, agreement, ask, costs, outcomes, share
+from verifierd.replay.bench.suite import Request, parameters_of
 from verifierd.types import Action, History, Origin, Step
 
 __all__ = ("Plausible",)

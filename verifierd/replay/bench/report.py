@@ -35,7 +35,10 @@ _PAIR = re.compile(r"([a-z])_minus_([a-z])_(.+)")
 _DEPTH = re.compile(r"depth_(\d+)_(\d+)_(.+)")
 _NUMBERED = re.compile(r"(.+?)_(\d+)(k?)(_.+)?")
 
-_INTERVALS = "Intervals hold the true figure in 95 of 100 such measurements; N is what they are made of."
+_INTERVALS = (
+    "Intervals hold the true figure in 95 of 100 such measurements; N is what they are made of."
+    " A median of fewer than six values has none such: it stands between the least and the largest."
+)
 _PAIRED = (
     "Differences are of answers to the same case in the same pass, the later run minus the earlier; where an interval"
     " holds 0, the two may be as good. McNemar's p-value says how often luck alone would make them differ as much; it"
@@ -273,6 +276,8 @@ def _kind(name: str, figure: Measured, known: Known | None) -> str:
     """What a figure is counted in: `share`, `ratio`, a unit; empty for bare numbers, which are not drawn."""
     if known is not None and known.unit:
         return known.unit
+    if name.endswith("_ratio"):
+        return "ratio"
     if unit := next((unit for part, unit in (("seconds", "s"), ("tokens", "tokens")) if part in name), ""):
         return unit
     if not isinstance(figure, Interval):

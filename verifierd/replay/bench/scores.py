@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from verifierd.errors import ConfigError
 from verifierd.fusion import DEFAULT, STATISTICS, fit_measured, measure
 from verifierd.replay.bench.figures import Results, over_seeds
-from verifierd.replay.bench.suite import Measured, Request
+from verifierd.replay.bench.suite import Measured, Request, parameters_of
 from verifierd.replay.bench.tables import unpacked, write
 from verifierd.replay.statistics import auroc, detected
 from verifierd.types import Likelihood
@@ -78,10 +78,7 @@ def scores(request: Request) -> Measured:
     """
     if request.choice.predictor:
         raise ConfigError("the suite `scores` asks no predictor", hint="Leave --predictor away.")
-    try:
-        parameters = msgspec.convert(request.parameters, _Parameters)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"the suite's parameters: {error}") from error
+    parameters = parameters_of(request, _Parameters)
     cases = list(_generated(request.seed) if request.data is None else _read(request.data))
     trajectories = sorted({case.trajectory for case in cases})
     if len(trajectories) < parameters.folds:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import anyio.to_thread
 import msgspec
@@ -32,7 +31,7 @@ from verifierd.replay.bench.asking import (
 )
 from verifierd.replay.bench.book import Row
 from verifierd.replay.bench.figures import Results, estimated, median
-from verifierd.replay.bench.suite import Request
+from verifierd.replay.bench.suite import Request, parameters_of
 from verifierd.replay.statistics import Groups, Interval
 from verifierd.scoring.simulator import role_break
 from verifierd.stages import Asked
@@ -52,12 +51,10 @@ __all__ = (
     "ask",
     "costs",
     "outcomes",
-    "parameters_of",
     "read",
     "share",
 )
 
-P = TypeVar("P")
 
 FEW = 10
 """Groups below which their resampling says little: the interval is then the binomial one, of single steps."""
@@ -224,18 +221,6 @@ def read(path: Path | None, bundled: str = "") -> dict[str, list[Step]]:
     if not found:
         raise ConfigError(f"{place}: holds no steps", hint="`replay/README.md` describes the native format.")
     return found
-
-
-def parameters_of(request: Request, kind: type[P]) -> P:
-    """The parameters of a suite.
-
-    Raises:
-        ConfigError: One is unknown, missing or impossible.
-    """
-    try:
-        return msgspec.convert(dict(request.parameters), kind)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"the suite's parameters: {error}") from error
 
 
 class Repeated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -20,7 +20,7 @@ from verifierd.predictors.mlx.strand import Job, Renderer
 from verifierd.predictors.mlx.template import ChatTemplate
 from verifierd.predictors.mlx.verifier import Limits, Outcome, Verifier
 from verifierd.replay.bench.figures import Results, median, paired, seconds
-from verifierd.replay.bench.suite import Measured, Request
+from verifierd.replay.bench.suite import Measured, Request, parameters_of
 from verifierd.types import Action, Origin, Step
 
 __all__ = ("speed", "trajectory")
@@ -121,10 +121,7 @@ def speed(request: Request) -> Measured:
         )
     if request.data is not None:
         raise ConfigError("the suite `speed` reads no data", hint="Leave --data away.")
-    try:
-        parameters = msgspec.convert(request.parameters, _Parameters)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"the suite's parameters: {error}") from error
+    parameters = parameters_of(request, _Parameters)
     runs = request.runs or parameters.runs
     bench = _Bench(request, parameters.opening)
     baseline.forget_peak()

@@ -2,11 +2,12 @@
 
 import os
 import platform
+import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -16,7 +17,7 @@ from verifierd.composition import Choice
 from verifierd.config import convert, names_file
 from verifierd.errors import ConfigError
 from verifierd.replay.bench.claims import claim
-from verifierd.replay.bench.figures import Results
+from verifierd.replay.bench.figures import Results, holds
 
 __all__ = (
     "ENGINES",
@@ -31,9 +32,14 @@ __all__ = (
     "load",
     "measure",
     "names",
+    "parameters_of",
 )
 
+P = TypeVar("P", bound=msgspec.Struct)
+
 Size = Literal["smoke", "full"]
+
+_README = "`replay/suites/README.md` says what stands in a suite's document, and those that are bundled show it."
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,12 +59,19 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     published: float | None = None
     source: str = ""
 
+    def __post_init__(self) -> None:
+        if self.wanted:
+            try:
+                holds(f"it {self.wanted}", {"it": 0.0})
+            except ConfigError as error:
+                raise ValueError(f"`wanted` is `{self.wanted}`, no condition such as `>= 4`") from error
+
 
 class Suite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One document of `replay/suites`.
 
     Attributes:
-        name: What it is called by.
+        name: What it is called by, also in the names of files.
         description: One sentence.
         engine: Which function measures, of `ENGINES`.
         predictor: Who is measured, unless an option says another; empty where nobody predicts.
@@ -77,6 +90,8 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     figures: dict[str, Known] = {}
 
     def __post_init__(self) -> None:
+        if not re.fullmatch(r"\w[\w.-]*", self.name):
+            raise ValueError(f"`name` is `{self.name}`; letters, digits, `_`, `.` and `-` make one")
         if self.engine not in ENGINES:
             raise ValueError(f"`engine` is `{self.engine}`; known ones: {', '.join(ENGINES)}")
 
@@ -253,7 +268,9 @@ def load(name: str) -> Suite:
     if not names_file(name):
         if name not in names():
             raise ConfigError(f"no suite is called `{name}`", hint=f"Known suites: {', '.join(names())}.")
-        return convert((root("replay") / "suites" / f"{name}.toml").read_text(encoding="utf-8"), name, Suite)
+        return convert(
+            (root("replay") / "suites" / f"{name}.toml").read_text(encoding="utf-8"), name, Suite, remedy=_README
+        )
     try:
         text = Path(name).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -261,7 +278,21 @@ def load(name: str) -> Suite:
             f"{name}: cannot read the suite: {getattr(error, 'strerror', None) or error}",
             hint=f"Name an existing TOML file, or one of: {', '.join(names())}.",
         ) from error
-    return convert(text, name, Suite)
+    return convert(text, name, Suite, remedy=_README)
+
+
+def parameters_of(request: Request, kind: type[P]) -> P:
+    """The parameters that an engine is asked to measure by.
+
+    Raises:
+        ConfigError: One is unknown, missing or impossible.
+    """
+    try:
+        return msgspec.convert(dict(request.parameters), kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(
+            f"the suite `{request.suite}`, parameters of size {request.size}: {error}", hint=_README
+        ) from error
 
 
 def begun(engine: str, request: Request) -> Measured:

@@ -12,8 +12,8 @@ from verifierd.errors import ConfigError
 from verifierd.replay.bench.asking import Outcome, Party, Sampling, asked_by, matched
 from verifierd.replay.bench.book import Row
 from verifierd.replay.bench.figures import Results, estimated, median
-from verifierd.replay.bench.sequences import Limits, ask, parameters_of, read, share
-from verifierd.replay.bench.suite import Request
+from verifierd.replay.bench.sequences import Limits, ask, read, share
+from verifierd.replay.bench.suite import Request, parameters_of
 from verifierd.replay.statistics import Estimate, Groups, mcnemar
 from verifierd.stages import Asked
 from verifierd.types import History, Step

@@ -9,7 +9,7 @@ import msgspec
 from verifierd.errors import ConfigError
 from verifierd.replay.bench.compare import compared, named
 from verifierd.replay.bench.figures import Results
-from verifierd.replay.bench.suite import UNASKED, Measured, Request, begun, load
+from verifierd.replay.bench.suite import UNASKED, Measured, Request, begun, load, parameters_of
 
 __all__ = ("three_way",)
 
@@ -36,10 +36,7 @@ def three_way(request: Request) -> Measured:
         ConfigError: A parameter is wrong, or the suite's, or a file holds another run.
         PredictorError: A model cannot start here; what the others said is kept in their files.
     """
-    try:
-        parameters = msgspec.convert(dict(request.parameters), _Parameters)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"the suite's parameters: {error}") from error
+    parameters = parameters_of(request, _Parameters)
     models = [_Model(model=one) if isinstance(one, str) else one for one in parameters.models]
     suite = load(parameters.suite)
     if len(models) < 2:
@@ -52,7 +49,7 @@ def three_way(request: Request) -> Measured:
     for name, one in request.parameters.items():
         if name not in ("suite", "models") and not name.startswith("judge-") and not isinstance(one, dict):
             raise ConfigError(
-                f"the suite's parameters: `{name}` is none of `three-way`",
+                f"the suite `{request.suite}`, parameters of size {request.size}: `{name}` is none of `three-way`",
                 hint="What is meant for the suite that it runs belongs into a table of that suite's name.",
             )
     own = dict(request.parameters.get(suite.name, {}))
