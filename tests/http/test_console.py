@@ -427,6 +427,8 @@ async def test_a_made_up_session_is_none(tmp_path: Path, value: str) -> None:
 def test_a_session_does_not_last_for_ever(tmp_path: Path) -> None:
     """After a week the token is asked for again, and it is not kept any longer that a session was ended before."""
     now, ended = 1000.0, tmp_path / "ended"
+    ended.touch(0o600)
+    ended.write_bytes(b"\xff\n" + b"9" * 5000 + b".0\n")  # what is no session does no harm
     sessions = http.guard.Sessions(TOKEN, ended=ended, clock=lambda: now)
     value, other = sessions.make(), sessions.make()
     sessions.end(other)

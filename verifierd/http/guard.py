@@ -27,7 +27,8 @@ SESSION = "/api/session"
 _BODY = 64 * 1024  # bytes of a request's body
 _SAFE = ("GET", "HEAD")
 _HOST = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,253})(?::[0-9]{1,5})?")
-_VALUE = re.compile(r"([0-9]{1,12}\.[0-9a-f]{32})\.([0-9a-f]{64})")
+_SAID = r"[0-9]{1,12}\.[0-9a-f]{32}"
+_VALUE = re.compile(rf"({_SAID})\.([0-9a-f]{{64}})")
 _ENDED = 10_000
 
 
@@ -53,7 +54,8 @@ class Sessions:
         self._clock = clock
         self._file = ended
         # Of a value, what was signed: nobody can make a session of that.
-        self._ended = dict.fromkeys(kept(ended) if ended is not None else ())
+        known = [] if ended is None else kept(ended)
+        self._ended = dict.fromkeys(said for said in known if re.fullmatch(_SAID, said))
 
     def opens(self, token: str) -> bool:
         """Whether it is the token; in constant time."""
@@ -85,8 +87,7 @@ class Sessions:
             keep(self._file, self._ended)
 
     def _lasts(self, said: str) -> bool:
-        end = said.partition(".")[0]
-        return end.isdecimal() and int(end) > self._clock()
+        return int(said.partition(".")[0]) > self._clock()
 
     def _sign(self, said: str) -> str:
         return hmac.digest(self._token, b"verifierd session " + said.encode(), "sha256").hex()
