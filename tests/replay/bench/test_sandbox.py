@@ -231,6 +231,12 @@ def test_many_at_once() -> None:
     assert found == [0, 1, 2, 3]
 
 
+def test_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where no folder can be made the code is not run."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    assert _run("return 1").refused == "no process can be started: No such file or directory"
+
+
 def test_no_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where the kernel does not lock it in, or the lock does not hold, the code is not run."""
     source = Path(sandbox.__file__).with_name("jail.py").read_text()

@@ -76,10 +76,10 @@ def run(code: str, function: str, cases: Sequence[Sequence[Any]], *, seconds: in
         seconds: For all of it; then it is killed.
     """
     job = {"code": code, "function": function, "cases": cases, "seconds": seconds}
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryDirectory() as folder:
-        given.write(json.dumps(job).encode())
-        given.seek(0)
-        try:
+    try:
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryDirectory() as folder:
+            given.write(json.dumps(job).encode())
+            given.seek(0)
             process = subprocess.Popen(  # noqa: S603 - our own file; what it is given is the point
                 [sys.executable, "-I", "-S", "-B", str(_JAIL)],
                 stdin=given,
@@ -89,16 +89,18 @@ def run(code: str, function: str, cases: Sequence[Sequence[Any]], *, seconds: in
                 env={},
                 start_new_session=True,
             )
-        except OSError as error:
-            return Ran(refused=f"no process can be started: {error.strerror or error}")
-        assert process.stdout is not None
-        with process.stdout as pipe:
-            try:
-                said, problem = _listen(pipe.fileno(), seconds)
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                status = process.wait()
+            assert process.stdout is not None
+            with process.stdout as pipe:
+                try:
+                    said, problem = _listen(pipe.fileno(), seconds)
+                finally:
+                    with contextlib.suppress(
+                        ProcessLookupError, PermissionError
+                    ):  # it has ended; macOS says the latter
+                        os.killpg(process.pid, signal.SIGKILL)
+                    status = process.wait()
+    except OSError as error:  # no room, no process, no file more
+        return Ran(refused=f"no process can be started: {error.strerror or error}")
     return _read(said, problem or (f"ended by {signal.Signals(-status).name}" if status < 0 else ""), len(cases))
 
 
