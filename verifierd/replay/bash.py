@@ -201,7 +201,7 @@ class RealBash:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(max(left, 0.05))
             timed_out = process.returncode is None
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError):  # it has ended; macOS says the latter
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         return bytes(data[: self._limit]), timed_out, truncated

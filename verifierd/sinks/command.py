@@ -94,7 +94,7 @@ async def _end(process: Process) -> None:
     """Make sure that it has ended, also where we are cancelled ourselves."""
     with anyio.CancelScope(shield=True):
         if process.returncode is None:
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, PermissionError):  # it has ended; macOS says the latter
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
         await process.aclose()
