@@ -101,6 +101,7 @@ def _shell(*arguments: str | Path) -> Result:
         (["--compare", "a", "b", "--size", "smoke"], "--size"),
         (["--compare", "a", "b", "--out", "c"], "--out"),
         (["roles", "random", "--out", "one.jsonl"], "{suite}"),
+        (["roles", "roles", "--out", "."], "named once"),
     ],
 )
 def test_options_without_use_are_refused(arguments: list[str], problem: str) -> None:

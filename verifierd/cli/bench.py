@@ -248,11 +248,15 @@ def _outs(out: Path | None, suites: Sequence[Suite]) -> list[Path | None]:
     """
     if out is None:
         return [None] * len(suites)
+    places: list[Path | None]
     if out.is_dir():
-        return [out / f"{suite.name}{'.csv' if suite.engine in UNASKED else '.jsonl'}" for suite in suites]
-    places: list[Path | None] = [out.with_name(out.name.replace(_PLACE, suite.name)) for suite in suites]
+        places = [out / f"{suite.name}{'.csv' if suite.engine in UNASKED else '.jsonl'}" for suite in suites]
+    else:
+        places = [out.with_name(out.name.replace(_PLACE, suite.name)) for suite in suites]
     if len(set(places)) < len(places):
-        raise click.UsageError(f"several suites need a folder after --out, or `{_PLACE}` in the file's name")
+        raise click.UsageError(
+            f"several suites, each named once, need a folder after --out, or `{_PLACE}` in the file's name"
+        )
     return places
 
 
