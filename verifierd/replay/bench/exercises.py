@@ -59,8 +59,9 @@ _SUM = 152
 
 
 def _sums(answer: str) -> bool:
-    chosen = [int(number) for number in re.findall(r"\d+", answer.partition("=")[0])]
-    return len(set(chosen)) == len(chosen) and set(chosen) <= set(_NUMBERS) and sum(chosen) == _SUM
+    chosen = re.findall(r"\d+", answer.partition("=")[0])
+    known = set(chosen) <= set(map(str, _NUMBERS))
+    return known and len(set(chosen)) == len(chosen) and sum(map(int, chosen)) == _SUM
 
 
 def _stands(answer: str) -> bool:
