@@ -31,6 +31,7 @@ def refusal(envelope: Envelope, command: str) -> str | None:
     "command",
     [
         "pwd",
+        "tar cf all.tar src",
         "mkdir -p src/lib && cd src/lib && pwd",
         "echo 'a b' > notes.txt; cat notes.txt",
         "cat > x.py <<'EOF'\nprint(`$x`)\nEOF",
@@ -87,6 +88,9 @@ def test_everyday_commands_are_certified(envelope: Envelope, command: str) -> No
         "mv d d/inner",
         "trap 'echo x' EXIT",
         "shopt -s globstar",
+        "tar cf all.tar .",
+        "tar -czf src/all.tgz src",
+        "cp -n old.txt new.txt",
         "jq --arg a b . f",
         "printf '%d\\n' abc",
         "rm () { echo no; }; rm x",

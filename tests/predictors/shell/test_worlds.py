@@ -621,3 +621,12 @@ def test_names_of_one_file() -> None:
     told.saw("echo b > f", "")
     assert told.guess("cat l") is None
     assert told.guess("cat g") == "a\n"
+
+
+def test_what_may_be_a_file_since() -> None:
+    """Where a command that was not run here may have made a file, `mkdir -p` may fail."""
+    told = Told()
+    assert told.guess("mkdir -p out/a") == ""
+    told.saw("truncate -s 0 out", "")
+    assert told.guess("mkdir -p out/a") is None
+    assert told.guess("mkdir -p other/a") == ""

@@ -459,6 +459,11 @@ class _Taker:
         flags, operands = options(name, args)
         if "-t" in flags:
             self.walk(command)
+        tops = [posixpath.normpath(word.text or ".") for word in operands]
+        if "-c" in flags and any(
+            top.startswith((".", "/")) or (word.text or "").startswith(f"{top}/") for top in tops for word in args
+        ):
+            raise Unread("archive that may hold itself")
         self.operands(name, flags, operands, command)
 
     # --- commands that run commands

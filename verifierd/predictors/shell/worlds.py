@@ -228,6 +228,8 @@ class Session:
         self._moded: set[str] = set()
         # What was written as a file or made a link at some time, be it known or not.
         self._written: set[str] = set()
+        # What was named by commands that were not run here, and may be a file since.
+        self._handled: set[str] = set()
         # Something was shown to be there that the session did not make.
         self._furnished = False
         # What was made, entered or listed as a directory at some time.
@@ -515,6 +517,8 @@ class Session:
         """A command that was not run here did something: forget what it can have touched."""
         analysis = trial.analysis
         paths = None
+        if analysis is not None and self._profile.native:
+            self._handled.update(*(self._operands(part.args) for part in analysis.commands))
         if analysis is not None and trial.cwd is not None and self._profile.native:
             paths = confined(
                 analysis,
@@ -772,7 +776,8 @@ class Session:
             return _DEPENDS  # as the worlds would find out, at some cost
         # On a file in its way `mkdir -p` fails, but not in the virtual shell.
         made = set(folders_made(analysis, trial.cwd))
-        trial.blocked = any(path in self._written and not self._terrain.is_settled(path) for path in made)
+        doubtful = self._written | self._handled
+        trial.blocked = any(path in doubtful and not self._terrain.is_settled(path) for path in made)
         clues = hints(trial.command)
         trial.reach = self._terrain.plant(
             words, path_shapes(analysis, None if self._furnished else self._folders, trial.cwd), clues
