@@ -245,6 +245,8 @@ class _Awk:
         op = match["op"]
         if op == ">" and self.printing and self.parens == 0:
             raise Unread("awk output to a file")
+        if op[0] == "*" and self.program[: match.start()].endswith("*"):
+            raise Unread("power in the notation of some awks")
         self.parens += (op == "(") - (op == ")")
         if op in {";", "}"}:
             self.printing = False
