@@ -23,6 +23,7 @@ LAYERS = (
         "calibration",
         "fusion",
         "bundled",
+        "paths",
         "sanitize",
         "redact",
         "log",

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from verifierd.errors import ConfigError
+from verifierd.paths import expanded
 
 __all__ = (
     "AGENT_FOLDERS",
@@ -341,7 +342,7 @@ def read(path: Path | None) -> Config:
 
 def with_sources(config: Config) -> Config:
     """The same, but where it names no source it watches the agents' own folders that exist."""
-    folders = tuple(folder for folder in agent_folders() if Path(folder).expanduser().is_dir())
+    folders = tuple(folder for folder in agent_folders() if expanded(folder).is_dir())
     if config.sources or not folders:
         return config
     return msgspec.structs.replace(config, sources=(SourceConfig(paths=folders),))
@@ -477,11 +478,8 @@ def _trouble(path: str) -> str:
     """What is wrong with a path, whatever is there; empty if nothing is."""
     if not path or "\0" in path:
         return "is no path"
-    if path.startswith("~"):
-        try:
-            Path(path).expanduser()
-        except RuntimeError:
-            return "is in the home of nobody who is known here"
+    if path.startswith("~") and expanded(path) == Path(path):
+        return "is in the home of nobody who is known here"
     return ""
 
 

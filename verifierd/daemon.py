@@ -35,6 +35,7 @@ from verifierd.labelfile import MAX_LINE_BYTES, LabelFile
 from verifierd.labels import FORMAT as LABELS
 from verifierd.metrics import Metrics
 from verifierd.notify import Manager, mind
+from verifierd.paths import expanded
 from verifierd.pipeline import Pipeline, Reading, Shadow
 from verifierd.sanitize import Sanitizer
 from verifierd.sinks.hub import Hub
@@ -172,7 +173,7 @@ class Daemon:
         self._kept = 0
         self._groups = [_Group(source, time.time()) for source in config.sources]
         self._unscanned = len(self._groups)
-        self._label_files = tuple(dict.fromkeys(Path(path).expanduser() for path in config.labels.files))
+        self._label_files = tuple(dict.fromkeys(expanded(path) for path in config.labels.files))
         self._unlabelled: set[Path] = set()  # label files that cannot be read now
         self._endpoint = state / "endpoint"
         self._outboxes: list[Outbox] = []

@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Literal, get_args
 
 import msgspec
@@ -17,6 +16,7 @@ from verifierd.calibration import Calibration, Evidence, Judged, Scored, observe
 from verifierd.config import convert, names_file
 from verifierd.errors import ConfigError, PolicyError
 from verifierd.fusion import Fusion
+from verifierd.paths import expanded
 from verifierd.types import (
     Abstain,
     Alarm,
@@ -279,7 +279,7 @@ def load(name: str) -> Policy:
     """
     if names_file(name):
         try:
-            text = Path(name).expanduser().read_text(encoding="utf-8")
+            text = expanded(name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise PolicyError(
                 f"{name}: cannot read the policy: {getattr(error, 'strerror', None) or error}",

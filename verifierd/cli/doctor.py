@@ -11,7 +11,6 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 import anyio
@@ -24,6 +23,7 @@ from verifierd.bundled import root
 from verifierd.cli.view import console, counted, indented
 from verifierd.config import Config, ModelConfig, agent_folders, default_state
 from verifierd.errors import PredictorError
+from verifierd.paths import expanded
 from verifierd.predictors import PredictorSettings, memory, open_predictor
 from verifierd.predictors.memory import OVERRIDE
 from verifierd.sources.directory import Watcher
@@ -199,7 +199,7 @@ def _named_model(settings: ModelConfig, *, loads: bool) -> Iterator[_Finding]:
 
 def _logs() -> Iterator[_Finding]:
     for folder in agent_folders():
-        path = Path(folder).expanduser()
+        path = expanded(folder)
         if not path.is_dir():
             yield _Finding("note", f"{folder}: no such folder, so that agent has not run here")
         elif not os.access(path, os.R_OK | os.X_OK):

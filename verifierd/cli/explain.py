@@ -16,6 +16,7 @@ from verifierd.cli.view import comparison, console, counted, indented, one_line
 from verifierd.config import default_state
 from verifierd.errors import PolicyError, SourceError, VerifierdError
 from verifierd.labels import Label, holds
+from verifierd.paths import expanded
 from verifierd.policy import Policy
 from verifierd.replay.words import KINDS, REASONS, SIGNALS
 from verifierd.sanitize import Sanitizer, plain
@@ -61,7 +62,7 @@ def command(*, identity: str, state: Path | None, verdicts: Path | None, policy_
         verdict = _the_one(_in_file(verdicts, identity), identity, str(verdicts))
         Explanation(console(), verdict, policy_of(verdict, given)).show()
         return
-    where = (state or default_state()).expanduser()
+    where = expanded(state or default_state())
     verdict, alarm, labels = anyio.run(_in_state, where, identity)
     Explanation(console(), verdict, policy_of(verdict, given), alarm, labels).show()
 

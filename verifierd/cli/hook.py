@@ -18,6 +18,8 @@ from urllib.parse import urlencode, urlsplit
 
 import click
 
+from verifierd.paths import expanded
+
 __all__ = ("command", "notice")
 
 _MARGIN = 0.3  # seconds, of those there are, for our own work
@@ -110,9 +112,9 @@ def _asked(state: Path | None, asked: Mapping[str, str], wait: float) -> str | N
         from verifierd.config import default_state  # noqa: PLC0415 - takes a while
 
         state = default_state()
-    state = state.expanduser()
-    address = urlsplit((state / "endpoint").read_text(encoding="ascii").strip())
-    token = (state / "token").read_text(encoding="ascii").strip()
+    where = expanded(state)
+    address = urlsplit((where / "endpoint").read_text(encoding="ascii").strip())
+    token = (where / "token").read_text(encoding="ascii").strip()
     path = f"/api/steps?{urlencode({**asked, 'wait': f'{max(0.0, wait):.2f}'})}"
     with socket.create_connection((address.hostname or "", address.port or 80)) as connection:
         connection.sendall(

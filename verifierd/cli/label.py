@@ -14,6 +14,7 @@ from verifierd.cli.view import print_json
 from verifierd.config import default_state
 from verifierd.errors import LabelError, StateError
 from verifierd.labels import LABELS, UNDO, Saying, answer
+from verifierd.paths import expanded
 from verifierd.sanitize import plain
 from verifierd.store import DATABASE, Store
 
@@ -39,7 +40,7 @@ def command(*, identity: str, label: str, by: str | None, note: str, state: Path
     ID is a verdict's or a step's id, or at least 8 characters of its beginning. The label belongs to the step: it holds
     for the verdicts of every policy, and the last one counts. A whole id that nobody knows yet waits for its verdict.
     """
-    where = (state or default_state()).expanduser()
+    where = expanded(state or default_state())
     word = cast("Literal['on_path', 'off_path', 'unsure', 'undo']", label)
     name = user() if by is None else by
     # An argument may be bytes that are no text, which JSON cannot hold.

@@ -23,6 +23,7 @@ from verifierd.config import Config, SourceConfig, default_state, duration, read
 from verifierd.daemon import Daemon, Started
 from verifierd.errors import ConfigError
 from verifierd.logfile import open_log
+from verifierd.paths import expanded
 from verifierd.replay.shadow import Injector
 from verifierd.replay.summary import Summary
 from verifierd.sanitize import plain
@@ -67,7 +68,7 @@ def command(
     Without PATH the sources of the configuration are watched, else the agents' own folders; with PATH (files, folders,
     globs) these alone, from their beginning.
     """
-    spare([config, *judging.inputs, *(Path(path).expanduser() for path in paths)], judging.out)
+    spare([config, *judging.inputs, *(expanded(path) for path in paths)], judging.out)
     written = read(config)
     watched = with_sources(written).sources
 
@@ -86,7 +87,7 @@ def command(
             "nothing to watch: no PATH, no sources in the configuration, and no agent's folder exists here",
             hint="Name a log: verifierd run PATH, or the folder where your agent writes its sessions.",
         )
-    where = (state or Path(settings.state.dir or default_state())).expanduser()
+    where = expanded(state or Path(settings.state.dir or default_state()))
     summary = Summary()
     screen = console(stderr=True)
     stream = None if log_file is None else open_log(log_file)
@@ -176,7 +177,7 @@ def _overridden(
     try:
         if paths:
             # The state knows files by their path, and the next run may start elsewhere.
-            whole = tuple(path if path == "-" else str(Path(path).expanduser().absolute()) for path in paths)
+            whole = tuple(path if path == "-" else str(expanded(path).absolute()) for path in paths)
             settings = msgspec.structs.replace(settings, sources=(SourceConfig(paths=whole, start="beginning"),))
         elif start is not None:
             duration(start)

@@ -20,6 +20,7 @@ from verifierd.cli.options import json_option
 from verifierd.cli.view import print_json
 from verifierd.config import default_state, read
 from verifierd.errors import ConfigError, StateError
+from verifierd.paths import expanded
 from verifierd.sanitize import plain
 from verifierd.service import LABEL, UNIT, launchd_agent, systemd_unit
 
@@ -71,7 +72,7 @@ def install(*, config: Path | None, state: Path | None, dry_run: bool) -> None:
     require_known(settings, str(config))
     policy.load(settings.policy)
     options = [("--config", config), ("--state", state)]
-    given = [(name, str(path.expanduser().absolute())) for name, path in options if path is not None]
+    given = [(name, str(expanded(path).absolute())) for name, path in options if path is not None]
     service = _service(["run", *(word for pair in given for word in pair)])
     if dry_run:
         for line in (f"# {service.path}", *service.document.decode().splitlines()):

@@ -18,6 +18,7 @@ from verifierd.cli.options import json_option
 from verifierd.cli.view import counted, print_json
 from verifierd.config import default_state
 from verifierd.errors import StateError
+from verifierd.paths import expanded
 from verifierd.salvage import Examined, examine, salvage
 from verifierd.sanitize import plain
 from verifierd.store import DATABASE, held
@@ -178,7 +179,7 @@ def _existing(state: Path | None) -> Path:
     Raises:
         StateError: There is none, or it is a folder of something else.
     """
-    where = (state or default_state()).expanduser().absolute()
+    where = expanded(state or default_state()).absolute()
     if not where.is_dir():
         raise StateError(f"{where}: does not exist", hint="name the state folder of `verifierd run` by --state DIR")
     if not any((where / name).exists() for name in (DATABASE, "lock")):
@@ -189,7 +190,7 @@ def _existing(state: Path | None) -> Path:
 def _files(where: Path, out: Path | None) -> list[Path]:
     """What is verifierd's there: of the verdict file also what it leads to, and older ones, whoever rotated them."""
     found = {path for path in where.iterdir() if _is_ours(path.name)}
-    named = {where / _VERDICTS, *([] if out is None else [out.expanduser().absolute()])}
+    named = {where / _VERDICTS, *([] if out is None else [expanded(out).absolute()])}
     for file in named | {path.resolve() for path in named}:
         if file.parent.is_dir():
             older = re.compile(re.escape(file.name) + r"(\.([0-9]+(\.(gz|bz2|xz|zst))?|old-[0-9]+))?")

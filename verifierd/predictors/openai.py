@@ -6,7 +6,6 @@ from call to call, so none leaves a trace; what a server has computed for the sa
 
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -15,6 +14,7 @@ import msgspec
 
 from verifierd.config import ModelConfig, api_key
 from verifierd.errors import PredictorError
+from verifierd.paths import expanded
 from verifierd.policy import DOMAINS, Asking
 from verifierd.predictors import prompt
 from verifierd.sanitize import plain
@@ -374,7 +374,7 @@ class OpenAIPredictor:
         self._asking = asking
         self._longest = settings.turn_tokens * _CHARACTERS
         self._room = (settings.context_tokens - asking.max_tokens) * _CHARACTERS - self._longest
-        prompts = None if settings.prompts is None else Path(settings.prompts).expanduser()
+        prompts = None if settings.prompts is None else expanded(settings.prompts)
         self._prompts = {domain: prompt.system_prompt(domain, prompts, self._form) for domain in DOMAINS}
         for domain, text in self._prompts.items():
             if len(text) > self._longest:

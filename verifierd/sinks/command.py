@@ -4,7 +4,6 @@ import os
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from tempfile import TemporaryFile
 from typing import BinaryIO
@@ -13,6 +12,7 @@ import anyio
 from anyio import to_thread
 from anyio.abc import ByteReceiveStream, Process
 
+from verifierd.paths import expanded
 from verifierd.sanitize import plain
 from verifierd.sinks.outbox import Due, Later, Refused
 
@@ -37,7 +37,7 @@ class Command:
     kind = "command"
 
     def __init__(self, words: Sequence[str], *, seconds: float = 10.0) -> None:
-        self._words = [str(Path(words[0]).expanduser()) if words[0].startswith("~") else words[0], *words[1:]]
+        self._words = [str(expanded(words[0])) if words[0].startswith("~") else words[0], *words[1:]]
         self._seconds = seconds
         self.target = plain(self._words[0])
 

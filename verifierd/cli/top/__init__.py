@@ -20,6 +20,7 @@ from verifierd.cli.top.shapes import Labelled, Row, Steps, Summary, Trajectories
 from verifierd.cli.view import console, print_line
 from verifierd.config import default_state
 from verifierd.errors import VerifierdError
+from verifierd.paths import expanded
 from verifierd.sanitize import plain
 
 __all__ = ("command",)
@@ -56,7 +57,7 @@ def command(*, state: Path | None, url: str | None, token_file: Path | None, at_
         raise click.UsageError("name --state or --url, not both")
     if token_file is not None and url is None:
         raise click.UsageError("--token-file goes with --url; a state folder has its own")
-    where = (state or default_state()).expanduser()
+    where = expanded(state or default_state())
     access = partial(at, url, token_file) if url is not None else partial(in_state, where)
     screen = console()
     if at_once or not screen.is_terminal or screen.is_dumb_terminal or not sys.stdin.isatty():

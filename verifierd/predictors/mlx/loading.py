@@ -13,6 +13,7 @@ import msgspec
 
 from verifierd.config import ModelConfig
 from verifierd.errors import PredictorError
+from verifierd.paths import expanded
 from verifierd.predictors import memory, tiny
 
 __all__ = (
@@ -79,7 +80,7 @@ def find(name: str, *, revision: str | None = None, download: bool = True) -> Fo
     """
     if name in tiny.NAMES:
         folder = tiny.ready(name)
-    elif (local := Path(name).expanduser()).is_dir():
+    elif (local := expanded(name)).is_dir():
         folder = local
     elif name.startswith(("/", "./", "../", "~")) or local.exists():
         raise PredictorError(

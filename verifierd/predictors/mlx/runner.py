@@ -1,11 +1,11 @@
 """What the model's thread runs: steps in, predictions out."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from verifierd.config import ModelConfig
 from verifierd.errors import PredictorError
+from verifierd.paths import expanded
 from verifierd.policy import DOMAINS, Asking
 from verifierd.predictors import prompt
 from verifierd.predictors.mlx.grammar import Grammars
@@ -46,7 +46,7 @@ def written(tokenizer: Any, name: str, settings: ModelConfig, asking: Asking) ->
         template,
         _form(asking),
         history=asking.history,
-        prompts=None if settings.prompts is None else Path(settings.prompts).expanduser(),
+        prompts=None if settings.prompts is None else expanded(settings.prompts),
         longest=settings.turn_tokens,
     )
     for domain in DOMAINS:

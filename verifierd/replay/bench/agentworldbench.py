@@ -14,6 +14,7 @@ import msgspec
 from verifierd.bundled import root
 from verifierd.config import ModelConfig
 from verifierd.errors import PredictorError
+from verifierd.paths import expanded
 from verifierd.predictors import prompt
 from verifierd.replay.bench.asking import Answer, Outcome, Party, asked_by, forgiven, matched, shortened
 from verifierd.replay.bench.awb.data import Case, Told, asking, cases, steps, told
@@ -151,9 +152,7 @@ class AgentWorldBench:
         self._todo = {self._tasks[number].job(stage): (stage, self._tasks[number]) for _, stage, number in ordered}
         self.jobs: Sequence[str] = list(self._todo)
         self.warning = "; ".join(self._warnings())
-        self._prompts = (
-            None if request.choice.model.prompts is None else Path(request.choice.model.prompts).expanduser()
-        )
+        self._prompts = None if request.choice.model.prompts is None else expanded(request.choice.model.prompts)
         self._one = anyio.Lock() if request.choice.model.base_url is None else None
         self._done: Mapping[str, Sequence[Row]] = {}
         self._answers: dict[str, Row] = {}

@@ -15,6 +15,7 @@ import msgspec
 
 from verifierd.composition import Choice, judge_alone
 from verifierd.errors import PredictorError
+from verifierd.paths import expanded
 from verifierd.policy import Asking, load
 from verifierd.predictors import prompt
 from verifierd.scoring.simulator import role_break
@@ -120,7 +121,7 @@ class Party:
         self.chat: Chat | None = predictor if isinstance(predictor, Chat) else None
         self._predictor = predictor
         self._asking = asking
-        self._prompts = None if prompts is None else Path(prompts).expanduser()
+        self._prompts = None if prompts is None else expanded(prompts)
         self._grammar = grammar
 
     def held(self, grammar: Grammar) -> "Party":

@@ -14,6 +14,7 @@ import anyio
 
 from verifierd import __version__
 from verifierd.errors import ConfigError, PredictorError
+from verifierd.paths import expanded
 from verifierd.policy import DOMAINS, load
 from verifierd.predictors import prompt
 from verifierd.replay.bench.asking import Outcome, Party, party
@@ -216,7 +217,7 @@ def _about(request: Request, asked: Party, at_once: int) -> About:
 
 
 def _prompts(folder: str | None) -> str:
-    place = None if folder is None else Path(folder).expanduser()
+    place = None if folder is None else expanded(folder)
     texts = "\0".join(prompt.system_prompt(domain, place) for domain in DOMAINS)
     return hashlib.blake2b(texts.encode(), digest_size=8).hexdigest()
 

@@ -6,12 +6,12 @@ Times are compared in pairs taken in turn, so a busy machine slows both sides; c
 import random
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
 from verifierd import policy as policies
 from verifierd.errors import ConfigError
+from verifierd.paths import expanded
 from verifierd.predictors import prompt
 from verifierd.predictors.mlx import baseline, passes
 from verifierd.predictors.mlx.loading import DEFAULT, find, load
@@ -70,7 +70,7 @@ class _Bench:
             self._template,
             form or prompt.Form(wrapper=asking.wrapper, action=asking.action, screen=asking.screen),
             history="template" if history == "template" else "stable",
-            prompts=None if self._settings.prompts is None else Path(self._settings.prompts).expanduser(),
+            prompts=None if self._settings.prompts is None else expanded(self._settings.prompts),
             longest=self._settings.turn_tokens,
         )
         made.most = self._opening

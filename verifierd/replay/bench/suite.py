@@ -16,6 +16,7 @@ from verifierd.bundled import root
 from verifierd.composition import Choice
 from verifierd.config import convert, names_file
 from verifierd.errors import ConfigError
+from verifierd.paths import expanded
 from verifierd.replay.bench.claims import claim
 from verifierd.replay.bench.figures import Results, holds
 
@@ -272,7 +273,7 @@ def load(name: str) -> Suite:
             (root("replay") / "suites" / f"{name}.toml").read_text(encoding="utf-8"), name, Suite, remedy=_README
         )
     try:
-        text = Path(name).expanduser().read_text(encoding="utf-8")
+        text = expanded(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"{name}: cannot read the suite: {getattr(error, 'strerror', None) or error}",
