@@ -158,7 +158,7 @@ def test_it_imports_nothing_that_takes_long() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     ours = {name for name in done.stdout.split() if name.startswith("verifierd")}
 
-    assert ours == {"verifierd", "verifierd.cli", "verifierd.cli.hook", "verifierd.errors"}
+    assert ours == {"verifierd", "verifierd.cli", "verifierd.cli.hook", "verifierd.errors", "verifierd.paths"}
     assert not {"asyncio", "http.client", "ssl", "msgspec", "anyio", "rich"} & set(done.stdout.split())
 
 
