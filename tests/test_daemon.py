@@ -157,11 +157,17 @@ def test_it_is_ready_where_there_is_nothing_to_read(tmp_path: Path) -> None:
         assert daemon.stop() == 0
 
 
-def test_a_missing_path_is_waited_for(tmp_path: Path) -> None:
-    """The daemon says what is missing, goes on with the rest, and takes the file up when it is there."""
+def test_a_missing_path_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon says what is missing, goes on with the rest, and takes the file up when it is there.
+
+    That an agent was never used here is no trouble.
+    """
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
     (tmp_path / "a.jsonl").write_bytes(jsonl(*echo("a", 1)))
-    with Live(tmp_path / "state", tmp_path / "a.jsonl", tmp_path / "later.jsonl", "--port", "0") as daemon:
+    paths = (tmp_path / "a.jsonl", tmp_path / "codex" / "sessions", tmp_path / "later.jsonl")
+    with Live(tmp_path / "state", *paths, "--port", "0") as daemon:
         daemon.wait(lambda: daemon.steps == [("a", 1)])
+        assert [event["path"] for event in daemon.events("agent_awaited")] == [str(paths[1])]
         (trouble,) = daemon.events("source_trouble")
         assert "later.jsonl: does not exist" in trouble["error"]
         (tmp_path / "later.jsonl").write_bytes(jsonl(*echo("later", 1)))

@@ -29,7 +29,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from verifierd import http, views
 from verifierd.adapters import open_adapter
 from verifierd.composition import Choice, asks_model, at_once, exchange, judging
-from verifierd.config import Config, SourceConfig, duration
+from verifierd.config import Config, SourceConfig, agent_folders, duration
 from verifierd.errors import ConfigError, SourceError, StateError, VerifierdError
 from verifierd.labelfile import MAX_LINE_BYTES, LabelFile
 from verifierd.labels import FORMAT as LABELS
@@ -173,6 +173,7 @@ class Daemon:
         self._kept = 0
         self._groups = [_Group(source, time.time()) for source in config.sources]
         self._unscanned = len(self._groups)
+        self._agents = frozenset(map(expanded, agent_folders()))
         self._label_files = tuple(dict.fromkeys(expanded(path) for path in config.labels.files))
         self._unlabelled: set[Path] = set()  # label files that cannot be read now
         self._endpoint = state / "endpoint"
@@ -706,6 +707,8 @@ class Daemon:
     def _trouble(self, path: Path, error: SourceError | None) -> None:
         if error is None:
             _log.info("source_recovered", path=str(path))
+        elif path in self._agents and not path.exists():
+            _log.info("agent_awaited", path=str(path))  # it has not been used here yet
         else:
             self._failed += 1
             self._metrics.source_read_errors_total.labels("io").inc()
