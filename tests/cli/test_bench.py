@@ -67,7 +67,7 @@ def test_the_contract(tmp_path: Path) -> None:
 
     done = verifierd("bench", file, "--size", "smoke", "--json", "--fail-if", "cache_bytes>0")
 
-    assert done.returncode == 1
+    assert done.returncode == 1, done.stderr
     assert "cache_bytes>0" in done.stderr
     document = json.loads(done.stdout)
     assert document.keys() >= {"suite", "predictor", "model", "results", "published", "host"}
