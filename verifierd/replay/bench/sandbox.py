@@ -94,9 +94,8 @@ def run(code: str, function: str, cases: Sequence[Sequence[Any]], *, seconds: in
                 try:
                     said, problem = _listen(pipe.fileno(), seconds)
                 finally:
-                    with contextlib.suppress(
-                        ProcessLookupError, PermissionError
-                    ):  # it has ended; macOS says the latter
+                    # It has ended; macOS says so by the latter.
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
                         os.killpg(process.pid, signal.SIGKILL)
                     status = process.wait()
     except OSError as error:  # no room, no process, no file more
