@@ -7,7 +7,6 @@ project's own making. Started as root, it runs the commands as `nobody`, so that
 import os
 import selectors
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import Self
 
 import msgspec
+
+from verifierd.processes import kill_group
 
 __all__ = ("BashStep", "RealBash")
 
@@ -201,8 +202,7 @@ class RealBash:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(max(left, 0.05))
             timed_out = process.returncode is None
-        with suppress(ProcessLookupError, PermissionError):  # it has ended; macOS says the latter
-            os.killpg(process.pid, signal.SIGKILL)
+        kill_group(process.pid)
         process.wait()
         return bytes(data[: self._limit]), timed_out, truncated
 

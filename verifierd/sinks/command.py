@@ -1,7 +1,5 @@
 """Verdicts as input of a program: one start for each, without a shell, for a limited time."""
 
-import os
-import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from subprocess import DEVNULL, PIPE
@@ -13,6 +11,7 @@ from anyio import to_thread
 from anyio.abc import ByteReceiveStream, Process
 
 from verifierd.paths import expanded
+from verifierd.processes import kill_group
 from verifierd.sanitize import plain
 from verifierd.sinks.outbox import Due, Later, Refused
 
@@ -94,7 +93,6 @@ async def _end(process: Process) -> None:
     """Make sure that it has ended, also where we are cancelled ourselves."""
     with anyio.CancelScope(shield=True):
         if process.returncode is None:
-            with suppress(ProcessLookupError, PermissionError):  # it has ended; macOS says the latter
-                os.killpg(process.pid, signal.SIGKILL)
+            kill_group(process.pid)
             await process.wait()
         await process.aclose()

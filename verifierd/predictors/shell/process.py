@@ -1,8 +1,5 @@
 """The parent's end of the worker: start it, ask it, kill it."""
 
-import contextlib
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,6 +11,7 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from verifierd.predictors.shell.sight import HEADER, Answer, Question
+from verifierd.processes import kill_group
 
 __all__ = ("WorkerDied", "WorkerHung", "WorkerProcess")
 
@@ -94,9 +92,7 @@ class WorkerProcess:
         self._stillborn += not self._answered
         self._answered = False
         with anyio.CancelScope(shield=True):
-            # It may be gone already; macOS refuses for a group of zombies.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            kill_group(process.pid)
             await process.aclose()
 
     async def _start(self) -> None:

@@ -6,7 +6,6 @@ reach the network, start or signal processes, import more than a list of modules
 time. On Linux its memory is bounded, too.
 """
 
-import contextlib
 import json
 import os
 import selectors
@@ -21,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from verifierd.processes import kill_group
 
 __all__ = ("Case", "Ran", "lock", "run")
 
@@ -94,9 +95,7 @@ def run(code: str, function: str, cases: Sequence[Sequence[Any]], *, seconds: in
                 try:
                     said, problem = _listen(pipe.fileno(), seconds)
                 finally:
-                    # It has ended; macOS says so by the latter.
-                    with contextlib.suppress(ProcessLookupError, PermissionError):
-                        os.killpg(process.pid, signal.SIGKILL)
+                    kill_group(process.pid)
                     status = process.wait()
     except OSError as error:  # no room, no process, no file more
         return Ran(refused=f"no process can be started: {error.strerror or error}")
