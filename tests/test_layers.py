@@ -24,6 +24,8 @@ LAYERS = (
         "fusion",
         "bundled",
         "paths",
+        "processes",
+        "times",
         "sanitize",
         "redact",
         "log",

@@ -11,13 +11,14 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from verifierd.errors import LabelError
 from verifierd.sanitize import plain
+from verifierd.times import iso
 from verifierd.types import Verdict, VerdictKind
 
 __all__ = (
@@ -317,8 +318,8 @@ def shown(label: Label) -> dict[str, Any]:
         "source": label.source,
         "by": label.by,
         "note": label.note,
-        "time": _time(label.time),
-        "undone": None if label.undone is None else _time(label.undone),
+        "time": iso(label.time),
+        "undone": None if label.undone is None else iso(label.undone),
     }
 
 
@@ -359,7 +360,3 @@ def _label(row: Sequence[Any]) -> Label:
 
 def _note(text: str) -> str:
     return plain(text)[:_NOTE]
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

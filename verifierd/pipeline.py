@@ -12,7 +12,6 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
 from typing import Protocol
 
 import anyio
@@ -27,6 +26,7 @@ from verifierd.policy import Memory, Policy, decide
 from verifierd.sanitize import render
 from verifierd.stages import Adapter, Predictor, Scorer, Sink, Source
 from verifierd.store import Commit, FileState, Quarantined, Raised, Store, StoredStep, TrajectoryState
+from verifierd.times import iso
 from verifierd.types import (
     Abstain,
     History,
@@ -573,7 +573,7 @@ class Pipeline:
             scores,
             predictor=predictor.name,
             model=predictor.model,
-            time=datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            time=iso(self._clock()),
             seconds=Seconds(predict=predicted - started, total=scored - started),
         )
         chunk.took("predict", predicted - started)

@@ -8,14 +8,13 @@ within its transactions, the others on a connection that only reads. What they g
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
 from verifierd import labels
 from verifierd.errors import LabelError
+from verifierd.times import iso
 from verifierd.types import Verdict, VerdictKind, digest
 
 __all__ = (
@@ -30,7 +29,6 @@ __all__ = (
     "called",
     "counts",
     "find",
-    "iso",
     "key",
     "quarantine",
     "raised",
@@ -429,13 +427,6 @@ def quarantine(
     return [row[1:] for row in found], found[-1][0] if len(found) == limit else None
 
 
-def iso(seconds: float) -> str:
-    """A time since the epoch as documents have it."""
-    whole = int(seconds // 1)
-    second, milli = divmod(whole * 1000 + round((seconds - whole) * 1e6) // 1000, 1000)
-    return f"{_second(second)}.{milli:03}Z"
-
-
 def alarm(fields: Mapping[str, Any], when: float, acknowledged: tuple[float, Any, Any] | None) -> dict[str, Any]:
     """An alarm as documents have it."""
     known = None
@@ -443,11 +434,6 @@ def alarm(fields: Mapping[str, Any], when: float, acknowledged: tuple[float, Any
         said, by, note = acknowledged
         known = {"time": iso(said), "by": _shown(by), "note": _shown(note)}
     return {**fields, "time": iso(when), "acknowledged": known}
-
-
-@lru_cache(4096)  # each page of a list has hundreds, and most of them again and again
-def _second(second: int) -> str:
-    return datetime.fromtimestamp(second, UTC).isoformat().removesuffix("+00:00")
 
 
 def _trajectory(row: Sequence[Any], labelled: int) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from verifierd.paths import expanded
 from verifierd.salvage import Examined, examine, salvage
 from verifierd.sanitize import plain
 from verifierd.store import DATABASE, held
-from verifierd.views import iso
+from verifierd.times import iso
 
 __all__ = ("command",)
 

@@ -17,6 +17,7 @@ from verifierd.http.figures import Console, summary
 from verifierd.http.record import Shown, shown_record
 from verifierd.labels import holds, shown
 from verifierd.sanitize import plain
+from verifierd.times import iso
 from verifierd.types import VerdictKind
 
 __all__ = ("console_routes",)
@@ -104,7 +105,7 @@ class _Pages:
                 "offset": offset,
                 "length": length,
                 "reason": plain(reason),
-                "time": views.iso(when),
+                "time": iso(when),
             }
             for path, offset, length, reason, when in found
         ]
