@@ -14,7 +14,7 @@ import msgspec
 from verifierd.policy import Policy
 from verifierd.replay.report.charts import Bars, bars
 from verifierd.replay.report.costs import times, tokens
-from verifierd.replay.report.figures import Figure, count, percent
+from verifierd.replay.report.figures import Figure, count, percent, total
 from verifierd.replay.report.page import (
     Case,
     Cell,
@@ -160,14 +160,14 @@ def _result(document: Document, findings: Findings, read: Read, policy: Policy, 
     tiles = [
         Tile(
             name="Steps",
-            figure=_count(steps),
+            figure=total(steps),
             about=f"of {_many(document['trajectories'], 'trajectory', 'trajectories')}"
             + (f"; {_many(other, 'is', 'are')} no answer of the environment, and not judged" if other else ""),
         ),
         *(
             Tile(
                 name=words.capitalize(),
-                figure=_count(verdicts[kind]),
+                figure=total(verdicts[kind]),
                 about=f"{_share(verdicts[kind], steps)}; {about}",
             )
             for kind, words, about in (
@@ -178,7 +178,7 @@ def _result(document: Document, findings: Findings, read: Read, policy: Policy, 
         ),
         Tile(
             name="Alarms",
-            figure=_count(findings.alarmed),
+            figure=total(findings.alarmed),
             about="trajectories that alarmed, at most once each" if policy.alarms else "this policy never alarms",
         ),
     ]
@@ -422,10 +422,6 @@ def _cost(document: Document) -> Section:
         ],
         inner=True,
     )
-
-
-def _count(n: int) -> Figure:
-    return Figure(value=n, unit="plain")
 
 
 def _share(n: int, of: int) -> str:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from verifierd.calibration import Bucket, Rate
 from verifierd.replay.calibrate import Learnt
 from verifierd.replay.report.charts import Axis, Curve, columns, curves
-from verifierd.replay.report.figures import Figure, count, number, percent
+from verifierd.replay.report.figures import Figure, count, number, percent, total
 from verifierd.replay.report.page import Cell, Chart, Named, Part, Prose, Section, Table, Tile, Tiles, page
 
 __all__ = ("report",)
@@ -40,10 +40,10 @@ def _result(learnt: Learnt, warning: str) -> Section:
         ["hash of the calibration", made.hash],
     ]
     tiles = (
-        Tile(name="Trajectories", figure=_count(learnt.trajectories), about="read; what was left out is below"),
+        Tile(name="Trajectories", figure=total(learnt.trajectories), about="read; what was left out is below"),
         Tile(
             name="Steps with a score",
-            figure=_count(learnt.scored),
+            figure=total(learnt.scored),
             about=f"of {count(learnt.steps)}; a step without one abstains, and changes nothing",
         ),
         Tile(
@@ -207,7 +207,3 @@ def _figure(rate: Rate | None) -> Figure:
     if rate is None:
         return Figure(value=None)
     return Figure(value=rate.count / rate.total, low=rate.low, high=rate.high, n=rate.total)
-
-
-def _count(n: int) -> Figure:
-    return Figure(value=n, unit="plain")

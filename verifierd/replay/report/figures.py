@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ("Figure", "Unit", "count", "figure", "milliseconds", "number", "percent", "points")
+__all__ = ("Figure", "Unit", "count", "figure", "milliseconds", "number", "percent", "points", "total")
 
 Unit = Literal["share", "points", "rank", "plain"]
 
@@ -61,6 +61,11 @@ def figure(found: Mapping[str, Any] | None, unit: Unit = "share") -> Figure:
     if found is None:
         return Figure(value=None, unit=unit)
     return Figure(value=found["value"], low=found.get("low"), high=found.get("high"), n=found.get("n"), unit=unit)
+
+
+def total(of: int) -> Figure:
+    """A number of things, as a figure."""
+    return Figure(value=of, unit="plain")
 
 
 def percent(share: float) -> str:
