@@ -56,6 +56,7 @@ def trap(
         variables: What is known of the shell's variables.
     """
     bare = skeleton(command)
+    furnished = cwd is None or not is_fresh(cwd)
     made = {absolute(word, cwd) for part in analysis.commands if part.name == "mkdir" for word in _operands(part.args)}
     for part in analysis.commands:
         words = _operands(part.args)
@@ -82,15 +83,15 @@ def trap(
                 ),
                 (_goes_home(analysis), "what is in a directory that nobody showed"),
                 (
-                    _GLOB_WAY.search(bare) and not (cwd is not None and is_fresh(cwd)),
+                    furnished and _GLOB_WAY.search(bare),
                     "what lies below the matches of a glob",
                 ),
                 (
-                    _GLOB_BRACES.search(bare) and not (cwd is not None and is_fresh(cwd)),
+                    furnished and _GLOB_BRACES.search(bare),
                     "what the globs of a brace expansion match",
                 ),
                 (
-                    not (cwd is not None and is_fresh(cwd))
+                    furnished
                     and any(_gathers(part.name, _operands(part.args), cwd, is_folder) for part in analysis.commands),
                     "how much is brought to what may be no directory",
                 ),
