@@ -198,7 +198,7 @@ def test_other_libraries_speak_here_too() -> None:
     stream = io.StringIO()
     logging.getLogger().handlers.clear()  # the test runner's own would trip over the broken format
     log.setup(stream=stream)
-    other = logging.getLogger("a.library")  # no real one: how much those say may have been set before
+    other = logging.getLogger("someone.else")  # no real one: how much those say may have been set before
     other.warning("cannot read %s \x1b", KEY)
     other.info("unseen")
     other.warning("%d", "no number")
@@ -210,7 +210,7 @@ def test_other_libraries_speak_here_too() -> None:
         warnings.warn("old", DeprecationWarning, stacklevel=1)
 
     first, second, third, fourth = lines(stream)
-    assert (first["event"], first["logger"], first["level"]) == ("library_log", "a.library", "warning")
+    assert (first["event"], first["logger"], first["level"]) == ("library_log", "someone.else", "warning")
     assert "zK8mQ" not in first["message"]
     assert second["message"] == "%d"
     assert third["error"] == "KeyError"

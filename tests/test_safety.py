@@ -348,12 +348,7 @@ def _found(match: re.Match[str] | None) -> str:
 )
 def test_113_paths_lead_nowhere(spilt: Spilt, path: str) -> None:
     """No address reaches a file beside the console's, or a log by its name, and none is sent elsewhere."""
-    host = spilt.live.url.removeprefix("http://")
-    with socket.create_connection((host.partition(":")[0], int(host.partition(":")[2])), timeout=10) as connection:
-        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
-        answer = b""
-        while piece := connection.recv(65536):
-            answer += piece
+    answer = _answer(spilt, f"GET {path} HTTP/1.1")
     assert answer.split(b" ", 2)[1] in (b"400", b"404")
     assert b"\r\nlocation:" not in answer.lower()
 
@@ -373,15 +368,10 @@ def test_113_paths_lead_nowhere(spilt: Spilt, path: str) -> None:
 )
 def test_113_doubtful_requests_change_nothing(spilt: Spilt, head: str) -> None:
     """Two lengths, two hosts, or an origin that is hidden, of another port or of another name, even with the token."""
-    host = spilt.live.url.removeprefix("http://")
     token = (spilt.state / "token").read_text().strip()
     own = "" if "Length" in head else "Content-Length: 2\r\n"
-    with socket.create_connection((host.partition(":")[0], int(host.partition(":")[2])), timeout=10) as connection:
-        connection.sendall(
-            f"POST /-/reload HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n{own}{head}\r\n"
-            f"Content-Type: application/json\r\nConnection: close\r\n\r\n{{}}".encode()
-        )
-        answer = connection.recv(65536)
+    asked = f"POST /-/reload HTTP/1.1\r\nAuthorization: Bearer {token}\r\n{own}{head}\r\nContent-Type: application/json"
+    answer = _answer(spilt, asked, "{}")
     assert answer.split(b" ", 2)[1] in (b"400", b"403", b"413")
     assert token.encode() not in answer
     assert token not in spilt.live.log.read_text()
@@ -473,3 +463,16 @@ def test_118_a_running_daemon_keeps_all_to_itself(spilt: Spilt) -> None:
     assert {"token", "endpoint", "webhook-secret", "verdicts.jsonl"} <= set(modes)
     assert {name: oct(mode) for name, mode in modes.items() if mode & 0o177} == {}
     assert stat.S_IMODE(spilt.state.stat().st_mode) == 0o700
+
+
+def _answer(spilt: Spilt, head: str, body: str = "") -> bytes:
+    """All that comes back on a request as it is written here, behind whose first line its host is put."""
+    host = spilt.live.url.removeprefix("http://")
+    first, *rest = head.split("\r\n")
+    lines = [first, f"Host: {host}", *rest, "Connection: close", "", body]
+    answer = b""
+    with socket.create_connection((host.partition(":")[0], int(host.partition(":")[2])), timeout=10) as connection:
+        connection.sendall("\r\n".join(lines).encode())
+        while piece := connection.recv(65536):
+            answer += piece
+    return answer
